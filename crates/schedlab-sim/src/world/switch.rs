@@ -46,6 +46,7 @@ impl World {
     fn tick_on(&mut self, cpu: usize) {
         self.interrupt(cpu, self.config.costs.tick);
         self.in_interrupt(cpu, 0, |world| {
+            world.reads_clock(cpu);
             if world.policy.tick(&world.scene, cpu) {
                 world.displace(cpu, cpu);
             }
@@ -189,6 +190,8 @@ impl World {
         {
             return self.relocate(cpu, task, Some(to));
         }
+        let read_at = self.scene.cpus[cpu].read_at.take();
+        self.scene.cpus[cpu].held_at = read_at;
         if let (Some(task), Some(left)) = (prev, left) {
             self.scene.tasks[task.index()].ran_at = self.scene.now;
             match left {
@@ -198,7 +201,16 @@ impl World {
             }
         }
         self.switch(cpu, prev, left.unwrap_or(Left::Displaced));
+        self.scene.cpus[cpu].held_at = None;
         self.settle(cpu);
+    }
+
+    /// The clock of a CPU is read, by which its tasks are charged.
+    pub(super) fn reads_clock(&mut self, cpu: usize) {
+        let now = self.scene.now;
+        if let Some(at) = &mut self.scene.cpus[cpu].read_at {
+            *at = now;
+        }
     }
 
     fn leaves(&mut self, cpu: usize, task: TaskId, departure: Departure) {
@@ -259,6 +271,7 @@ impl World {
         if self.scene.cpus[alarm.cpu].running.is_none() && self.scene.now == alarm.at && way > 0 {
             return self.agenda.post(alarm.at + way, alarm.cpu, Happening::Alarm(alarm));
         }
+        self.reads_clock(alarm.cpu);
         let mut kicks = Vec::new();
         if !self.policy.alarm(&self.scene, alarm, &mut kicks) {
             return;

@@ -100,11 +100,15 @@ impl World {
         };
         let pid = self.pid(task);
         let prio = self.prio(task);
+        self.reads_clock(cpu);
         self.joins(cpu, task, arrival);
         self.emit(logger, context, What::Wakeup { pid, prio, cpu: id(cpu), new });
         if self.scene.cpus[cpu].running.is_some() {
             if self.policy.preempts(&self.scene, cpu, task, arrival) {
                 self.displace(cpu, logger);
+            }
+            if self.scene.cpus[cpu].resched {
+                self.scene.cpus[cpu].read_at = Some(self.scene.now);
             }
         } else if cpu == logger {
             self.look(cpu);
