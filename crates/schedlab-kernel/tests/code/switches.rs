@@ -113,7 +113,7 @@ impl Both {
 }
 
 /// The same load of fair tasks without groups.
-fn fair(mut load: RunSpec) -> RunSpec {
+fn fair(mut load: RunSpec, what: &str) -> RunSpec {
     if let schedlab_workload::WorkloadSpec::Builtin { options, .. } = &mut load.workload
         && let Some(program) = options.get_mut("program")
     {
@@ -124,7 +124,7 @@ fn fair(mut load: RunSpec) -> RunSpec {
             "\"policy\": \"SCHED_RR\", \"priority\": 5, ",
             "\"policy\": \"SCHED_DEADLINE\", \"dl-runtime\": 2000, \"dl-period\": 20000, ",
         ] {
-            *program = program.replace(part, "");
+            if (what != "flat" || part.contains("taskgroup")) && (what != "groups" || !part.contains("taskgroup")) { *program = program.replace(part, ""); }
         }
     }
     load
@@ -178,7 +178,7 @@ pub(crate) fn switches_are_equal(kernel: &str) {
     let (mut compared, mut equal, mut in_order) = (0, 0, 0);
     for seed in seeds() {
         let (_, mut load) = scenario(seed);
-        if std::env::var_os("FAIR").is_some() { load = fair(load); }
+        if let Ok(what) = std::env::var("FAIR") { load = fair(load, &what); }
         let program = format!("{:?}", load.workload).replace('\\', "");
         let kind = format!("{}{}{}", if program.contains("taskgroup") { "G" } else { "-" }, if program.contains("DEADLINE") { "D" } else { "-" }, if program.contains("_RR") || program.contains("FIFO") { "R" } else { "-" });
         if !only.is_empty() && kind != only { continue; }

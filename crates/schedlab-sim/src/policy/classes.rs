@@ -68,6 +68,8 @@ pub struct Classes {
     alarms: Vec<Alarm>,
     /// When the period of real-time tasks ends, while it is counted.
     period_ends: Option<u64>,
+    /// When the timer of the periods was to go off last, or is to.
+    period_timer: u64,
     turns: u64,
     /// Where the last search for any CPU ended.
     distributed: usize,
@@ -86,7 +88,7 @@ impl Classes {
         let lanes = (0..cpus).map(|_| Lane::default()).collect();
         let tasks = Vec::new();
         let alarms = Vec::new();
-        Self { fair, knobs, lanes, tasks, alarms, period_ends: None, turns: 0, distributed: 0 }
+        Self { fair, knobs, lanes, tasks, alarms, period_ends: None, period_timer: 0, turns: 0, distributed: 0 }
     }
 
     fn task(&mut self, task: TaskId) -> &mut OfTask {
@@ -171,12 +173,18 @@ impl Classes {
         }
     }
 
-    /// `do_start_rt_bandwidth`: periods are counted from the first real-time task on.
+    /// `do_start_rt_bandwidth`: where the timer was not set for a time, one period ends in the next nanosecond.
     fn start_period(&mut self, now: u64) {
+        if self.period_ends.is_none() {
+            self.period_timer = self.period_timer.max(now + 1);
+            self.set_period();
+        }
+    }
+
+    fn set_period(&mut self) {
         let knobs = &self.knobs;
-        let counts = knobs.throttled && knobs.rt_runtime < knobs.rt_period;
-        if counts && self.period_ends.is_none() {
-            let at = now + knobs.rt_period;
+        if knobs.throttled && knobs.rt_runtime < knobs.rt_period {
+            let at = self.period_timer;
             self.period_ends = Some(at);
             self.alarms.push(Alarm { at, cpu: 0, what: PERIOD });
         }
@@ -185,6 +193,7 @@ impl Classes {
     /// Ends a period of real-time throttling (`do_sched_rt_period_timer`).
     fn ends_period(&mut self, scene: &Scene, kicks: &mut Vec<usize>) {
         self.period_ends = None;
+        self.period_timer += self.knobs.rt_period;
         let mut goes_on = false;
         for cpu in 0..self.lanes.len() {
             if matches!(self.lanes[cpu].current, Current::RealTime(_)) {
@@ -200,7 +209,7 @@ impl Classes {
             goes_on |= lane.rt_time > 0 || lane.rt_priority().is_some();
         }
         if goes_on {
-            self.start_period(scene.now);
+            self.set_period();
         }
     }
 
@@ -424,14 +433,8 @@ impl Policy for Classes {
         let resched = std::mem::take(&mut self.lanes[cpu].resched);
         let preempts = match scene.task(task).class {
             Class::Fifo(_) | Class::RoundRobin(_) => self.real_time_preempts(scene, cpu, task),
-            Class::Deadline(_) => match self.lanes[cpu].current {
-                Current::Deadline(_) => {
-                    let waits = self.lanes[cpu].position(Who::Task(task)).is_some();
-                    waits && self.displaces(cpu, Who::Task(task))
-                }
-                // A higher class has the CPU look, even where the task has to wait for its next period (`wakeup_preempt`).
-                _ => true,
-            },
+            // Even where the task has to wait for its next period, the CPU looks (`wakeup_preempt`, `wakeup_preempt_dl`).
+            Class::Deadline(_) => self.displaces(cpu, Who::Task(task)),
             _ => {
                 self.lanes[cpu].current == Current::Fair
                     && self.fair.preempts(scene, cpu, task, arrival)
@@ -549,8 +552,11 @@ impl Policy for Classes {
             return self.fair.alarm(scene, alarm, kicks);
         }
         if alarm.what == PERIOD {
-            self.ends_period(scene, kicks);
-            return true;
+            let counts = self.period_ends == Some(alarm.at);
+            if counts {
+                self.ends_period(scene, kicks);
+            }
+            return counts;
         }
         if alarm.what & TASK == TASK {
             // One interrupt fires all timers of the CPU that are due, in the order in which they were set.
