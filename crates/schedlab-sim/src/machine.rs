@@ -411,6 +411,8 @@ impl Model {
             Some(at) => (Start::InPlace, at.0.max(1), self.costs.of_recorded()),
             None => (Start::Forked, Config::default().begin_ns, self.costs),
         };
+        // A kernel's code has been up for longer than two periods of its fair server, which its boot began.
+        let uptime = if self.code.is_some() && plan.in_place.is_none() { 2 * SECOND } else { 0 };
         let config = Config {
             seed: run.seed,
             costs,
@@ -418,7 +420,7 @@ impl Model {
             tick_ns: SECOND / self.hz,
             preempt_kernel: self.preempt_kernel,
             record: run.records,
-            begin_ns: begin_ns + phase(run.repeat),
+            begin_ns: begin_ns + uptime + phase(run.repeat),
             smt_speed: self.smt_speed,
             skew_tick: self.parts.skew_tick,
             first_pid: if self.code.is_some() { first_pid(hardware.cpus()) } else { 1_001 },

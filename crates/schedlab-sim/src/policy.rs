@@ -165,9 +165,10 @@ pub trait Policy {
         None
     }
 
-    /// An alarm goes off. CPUs on which another task should run now are added to `kicks`.
-    fn alarm(&mut self, scene: &Scene, alarm: Alarm, kicks: &mut Vec<usize>) {
+    /// An alarm goes off. CPUs on which another task should run now are added to `kicks`. Whether it still counts.
+    fn alarm(&mut self, scene: &Scene, alarm: Alarm, kicks: &mut Vec<usize>) -> bool {
         let _ = (scene, alarm, kicks);
+        false
     }
 
     /// A task came to `cpu`, or another runs there: tasks that are moved because of that.

@@ -153,6 +153,11 @@ pub struct CpuView {
     pub gone: u64,
     /// When the last such gap ends, in nanoseconds.
     pub gap_until: u64,
+    /// When its clock was last read since a wakeup that has the task displaced; the switch does not read it anew
+    /// (`rq_clock_skip_update`).
+    pub(crate) read_at: Option<u64>,
+    /// The time of such a switch.
+    pub(crate) held_at: Option<u64>,
 }
 
 /// The CPUs and how they share hardware, in tables.
@@ -338,7 +343,7 @@ impl Scene {
     #[must_use]
     pub fn task_clock(&self, cpu: usize) -> u64 {
         let of = &self.cpus[cpu];
-        self.now.max(of.gap_until).saturating_sub(of.gone)
+        of.held_at.unwrap_or(self.now).max(of.gap_until).saturating_sub(of.gone)
     }
 
     #[must_use]

@@ -271,6 +271,9 @@ pub struct World {
     processes: bool,
     /// The CPU whose task's operation takes effect right now.
     acting: Option<usize>,
+    /// The CPU in an interrupt right now, and whether its way out has to look who should run.
+    interrupted: Option<usize>,
+    has_to_look: bool,
     /// What the current CPU's task has to pay for wakeups.
     owed: u64,
     moves: policy::Moves,
@@ -356,6 +359,8 @@ impl World {
             reaped: 0,
             processes: plan.processes,
             acting: None,
+            interrupted: None,
+            has_to_look: false,
             owed: 0,
             moves: policy::Moves::default(),
             pushes: vec![None; cpus],

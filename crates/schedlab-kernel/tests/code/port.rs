@@ -6,7 +6,17 @@ use schedlab_sim::{Model, Simulated};
 use schedlab_workload::{Machine as _, Observed};
 use std::fmt::Write as _;
 
-const COSTS: &str = "code_1000 = 0\n";
+/// The kernel's code takes no time, and the kernel has no RCU thread.
+pub(crate) const COSTS: &str = "code_1000 = 0\nrcu = 0\n";
+
+/// The port of a kernel's tree.
+pub(crate) fn port_of(kernel: &str) -> Option<&'static str> {
+    match kernel {
+        "linux-source-6.1" => Some("cfs-6.1"),
+        "linux-source-6.12" => Some("eevdf-6.12"),
+        _ => None,
+    }
+}
 
 /// The largest error of a role's share of the CPU (0.01 is a percentage point), and whose it is. `None` if a side refuses
 /// the load, or the port ends it at another time: a fair task ends it, which waits behind real-time tasks.
@@ -34,11 +44,7 @@ fn error(kernel: &str, port: &str, seed: u64) -> Option<(f64, String)> {
 
 /// Shares of the CPU are what a user acts on; the order of switches within them differs.
 pub(crate) fn the_port_shares_a_cpu(kernel: &str) {
-    let port = match kernel {
-        "linux-source-6.1" => "cfs-6.1",
-        "linux-source-6.12" => "eevdf-6.12",
-        _ => return,
-    };
+    let Some(port) = port_of(kernel) else { return };
     let mut errors: Vec<_> = seeds().filter_map(|seed| error(kernel, port, seed)).collect();
     errors.sort_by(|a, b| a.0.total_cmp(&b.0));
     let at = |share: usize| errors[errors.len() * share / 100].0;

@@ -311,6 +311,21 @@ impl Cfs {
         self.rqs[cpu].curr = next;
     }
 
+    /// Its queue is that of its own group, and the task that forks it runs in its own: the child begins as far ahead of
+    /// one as of the other. It has its parent's weight until it is placed.
+    fn place_fork(&mut self, scene: &Scene, cpu: usize, (parent, ahead): (TaskId, i64), child: TaskId) {
+        let of = scene.task(parent);
+        let idle = of.class == Class::Idle;
+        let weight = weight::weight(of.nice, idle);
+        let own = *self.entity(child);
+        *self.entity(child) = Entity { weight, idle, ..own };
+        let debit = match self.knobs.start_debit {
+            true => virtual_time(self.slice(cpu, child.0), weight) as i64,
+            false => 0,
+        };
+        *self.entity(child) = Entity { vruntime: ahead.max(debit), relative: true, ..own };
+    }
+
     /// A task that left one CPU's virtual time joins another's.
     fn rebase(&mut self, task: u32, from: usize, to: usize) {
         let shift = self.rqs[to].min_vruntime - self.rqs[from].min_vruntime;
@@ -333,25 +348,8 @@ impl Policy for Cfs {
 
     /// Places a created task in the queue (`task_fork_fair`).
     fn fork(&mut self, scene: &Scene, cpu: usize, parent: Option<TaskId>, child: TaskId) {
-        let view = scene.task(child);
-        let idle = view.class == Class::Idle;
-        let batch = view.class == Class::Batch;
-        let weight = weight::weight(view.nice, idle);
-        *self.entity(child) = Entity { weight, idle, batch, cpu, ..Entity::default() };
-        self.placer.begins(scene, child, weight);
-        if parent.is_none() {
-            return;
-        }
-        self.account(scene.task_clock(cpu), cpu);
-        let curr = self.rqs[cpu].curr.map_or(0, |curr| self.entities[curr as usize].vruntime);
-        let mut least = self.rqs[cpu].min_vruntime;
-        if self.knobs.start_debit {
-            least += virtual_time(self.slice(cpu, child.0), weight) as i64;
-        }
-        let vruntime = curr.max(least) - self.rqs[cpu].min_vruntime;
-        let entity = self.entity(child);
-        entity.vruntime = vruntime;
-        entity.relative = true;
+        let ahead = self.running_ahead(scene, cpu);
+        self.fork_from(scene, cpu, parent.map(|parent| (parent, ahead)), child);
     }
 
     /// It stands a slice ahead, as a forked task does, and so ahead of what slept meanwhile: the kernel's RCU thread.
@@ -500,6 +498,30 @@ impl Policy for Cfs {
 }
 
 impl Nested for Cfs {
+    fn running_ahead(&mut self, scene: &Scene, cpu: usize) -> i64 {
+        self.account(scene.task_clock(cpu), cpu);
+        let rq = &self.rqs[cpu];
+        rq.curr.map_or(0, |curr| self.entities[curr as usize].vruntime - rq.min_vruntime)
+    }
+
+    fn fork_from(
+        &mut self,
+        scene: &Scene,
+        cpu: usize,
+        parent: Option<(TaskId, i64)>,
+        child: TaskId,
+    ) {
+        let view = scene.task(child);
+        let idle = view.class == Class::Idle;
+        let batch = view.class == Class::Batch;
+        let weight = weight::weight(view.nice, idle);
+        *self.entity(child) = Entity { weight, idle, batch, cpu, ..Entity::default() };
+        self.placer.begins(scene, child, weight);
+        if let Some(parent) = parent {
+            self.place_fork(scene, cpu, parent, child);
+        }
+    }
+
     fn waiting(&self, cpu: usize) -> Vec<TaskId> {
         self.rqs[cpu].tree.iter().map(|key| TaskId(key.2)).collect()
     }

@@ -53,7 +53,8 @@ struct OfTask {
     throttled: bool,
     yielded: bool,
     queued: bool,
-    timer: Option<u64>,
+    /// When its next period begins, if it waits for that, and the turn in which the timer was set.
+    timer: Option<(u64, u64)>,
     /// It was fair, or began, since it was above.
     fair: bool,
 }
@@ -67,6 +68,8 @@ pub struct Classes {
     alarms: Vec<Alarm>,
     /// When the period of real-time tasks ends, while it is counted.
     period_ends: Option<u64>,
+    /// When the timer of the periods was to go off last, or is to.
+    period_timer: u64,
     turns: u64,
     /// Where the last search for any CPU ended.
     distributed: usize,
@@ -85,7 +88,7 @@ impl Classes {
         let lanes = (0..cpus).map(|_| Lane::default()).collect();
         let tasks = Vec::new();
         let alarms = Vec::new();
-        Self { fair, knobs, lanes, tasks, alarms, period_ends: None, turns: 0, distributed: 0 }
+        Self { fair, knobs, lanes, tasks, alarms, period_ends: None, period_timer: 0, turns: 0, distributed: 0 }
     }
 
     fn task(&mut self, task: TaskId) -> &mut OfTask {
@@ -170,12 +173,18 @@ impl Classes {
         }
     }
 
-    /// `do_start_rt_bandwidth`: periods are counted from the first real-time task on.
+    /// `do_start_rt_bandwidth`: where the timer was not set for a time, one period ends in the next nanosecond.
     fn start_period(&mut self, now: u64) {
+        if self.period_ends.is_none() {
+            self.period_timer = self.period_timer.max(now + 1);
+            self.set_period();
+        }
+    }
+
+    fn set_period(&mut self) {
         let knobs = &self.knobs;
-        let counts = knobs.throttled && knobs.rt_runtime < knobs.rt_period;
-        if counts && self.period_ends.is_none() {
-            let at = now + knobs.rt_period;
+        if knobs.throttled && knobs.rt_runtime < knobs.rt_period {
+            let at = self.period_timer;
             self.period_ends = Some(at);
             self.alarms.push(Alarm { at, cpu: 0, what: PERIOD });
         }
@@ -184,6 +193,7 @@ impl Classes {
     /// Ends a period of real-time throttling (`do_sched_rt_period_timer`).
     fn ends_period(&mut self, scene: &Scene, kicks: &mut Vec<usize>) {
         self.period_ends = None;
+        self.period_timer += self.knobs.rt_period;
         let mut goes_on = false;
         for cpu in 0..self.lanes.len() {
             if matches!(self.lanes[cpu].current, Current::RealTime(_)) {
@@ -199,7 +209,7 @@ impl Classes {
             goes_on |= lane.rt_time > 0 || lane.rt_priority().is_some();
         }
         if goes_on {
-            self.start_period(scene.now);
+            self.set_period();
         }
     }
 
@@ -230,7 +240,9 @@ impl Classes {
         if at < scene.now {
             return false;
         }
-        if self.tasks[task.index()].timer.replace(at) != Some(at) {
+        if self.tasks[task.index()].timer.is_none_or(|timer| timer.0 != at) {
+            self.turns += 1;
+            self.tasks[task.index()].timer = Some((at, self.turns));
             self.alarms.push(Alarm { at, cpu, what: TASK | u64::from(task.0) });
         }
         true
@@ -249,9 +261,6 @@ impl Classes {
 
     /// `dl_task_timer`: the next period of a task begins.
     fn next_period(&mut self, scene: &Scene, task: TaskId, kicks: &mut Vec<usize>) {
-        if self.tasks[task.index()].timer != Some(scene.now) {
-            return;
-        }
         self.tasks[task.index()].timer = None;
         if !self.tasks[task.index()].throttled {
             return;
@@ -424,10 +433,8 @@ impl Policy for Classes {
         let resched = std::mem::take(&mut self.lanes[cpu].resched);
         let preempts = match scene.task(task).class {
             Class::Fifo(_) | Class::RoundRobin(_) => self.real_time_preempts(scene, cpu, task),
-            Class::Deadline(_) => {
-                let waits = self.lanes[cpu].position(Who::Task(task)).is_some();
-                waits && self.displaces(cpu, Who::Task(task))
-            }
+            // Even where the task has to wait for its next period, the CPU looks (`wakeup_preempt`, `wakeup_preempt_dl`).
+            Class::Deadline(_) => self.displaces(cpu, Who::Task(task)),
             _ => {
                 self.lanes[cpu].current == Current::Fair
                     && self.fair.preempts(scene, cpu, task, arrival)
@@ -540,24 +547,38 @@ impl Policy for Classes {
         self.alarms.pop().or_else(|| self.fair.take_alarm())
     }
 
-    fn alarm(&mut self, scene: &Scene, alarm: Alarm, kicks: &mut Vec<usize>) {
+    fn alarm(&mut self, scene: &Scene, alarm: Alarm, kicks: &mut Vec<usize>) -> bool {
         if alarm.what & OWN == 0 {
             return self.fair.alarm(scene, alarm, kicks);
         }
         if alarm.what == PERIOD {
-            return self.ends_period(scene, kicks);
+            let counts = self.period_ends == Some(alarm.at);
+            if counts {
+                self.ends_period(scene, kicks);
+            }
+            return counts;
         }
         if alarm.what & TASK == TASK {
-            return self.next_period(scene, TaskId(alarm.what as u32), kicks);
+            // One interrupt fires all timers of the CPU that are due, in the order in which they were set.
+            let tasks = (0..self.tasks.len()).map(|at| TaskId(at as u32));
+            let mut due: Vec<(u64, TaskId)> = tasks
+                .filter(|task| scene.task(*task).cpu == alarm.cpu)
+                .filter_map(|task| Some((self.tasks[task.index()].timer?, task)))
+                .filter_map(|((at, turn), task)| (at == alarm.at).then_some((turn, task)))
+                .collect();
+            due.sort_unstable();
+            due.iter().for_each(|&(_, task)| self.next_period(scene, task, kicks));
+            return !due.is_empty();
         }
         let lane = &mut self.lanes[alarm.cpu];
-        if lane.server.timer != Some(scene.now) {
-            return;
+        if lane.server.timer != Some(alarm.at) {
+            return false;
         }
         lane.alarm = None;
         let acts = lane.server.fires(&self.knobs.server, scene.now);
         self.sync_server(alarm.cpu);
         kicks.extend((acts && self.displaces(alarm.cpu, Who::Server)).then_some(alarm.cpu));
+        true
     }
 
     fn settle(&mut self, scene: &Scene, cpu: usize, moves: &mut Moves) {

@@ -38,6 +38,23 @@ pub trait Nested: Policy {
     /// the entities where their groups part. Whether the woken task displaces the other, if the classes alone decide it.
     fn decide_by_class(&mut self, entity: TaskId, woken: Class, running: Class) -> Option<bool>;
 
+    /// How far the task that runs is ahead of the queue's least virtual time, where forked tasks begin by that.
+    fn running_ahead(&mut self, scene: &Scene, cpu: usize) -> i64 {
+        let _ = (scene, cpu);
+        0
+    }
+
+    /// [`Policy::fork`] by a task that may be of another group, and that is so far ahead there.
+    fn fork_from(
+        &mut self,
+        scene: &Scene,
+        cpu: usize,
+        parent: Option<(TaskId, i64)>,
+        child: TaskId,
+    ) {
+        self.fork(scene, cpu, parent.map(|parent| parent.0), child);
+    }
+
     /// A task of the group of `entity` went to sleep: the group is picked next if that is fair (`set_next_buddy`).
     fn favour(&mut self, cpu: usize, entity: TaskId);
 
@@ -251,7 +268,8 @@ impl Groups {
             let parent = self.branches[group].group.parent;
             let entity = self.entity(group, cpu);
             let (weight, all) = self.tree_ref(parent).weights(cpu, entity);
-            parts.push((weight, all.max(weight)));
+            let waits = if self.branches[group].seats[cpu].linked { 0 } else { weight };
+            parts.push((weight, (all + waits).max(weight)));
             self.branches[group].tree.stands(cpu, tasks, &parts);
         }
     }
@@ -352,10 +370,18 @@ impl Policy for Groups {
         let view = scene.task(child);
         let weight = weight::weight(view.nice, view.class == Class::Idle);
         let own = self.own(scene, child);
-        // A parent of another group tells nothing of this one's virtual time.
-        let parent = parent.filter(|parent| self.own(scene, *parent) == own);
-        self.tree(own).fork(scene, cpu, parent, child);
+        let parent = parent.map(|parent| {
+            let of = self.own(scene, parent);
+            (parent, self.tree(of).running_ahead(scene, cpu))
+        });
+        self.update_parts(&self.chain(own), cpu);
+        self.tree(own).fork_from(scene, cpu, parent, child);
         self.placer.begins(scene, child, weight);
+    }
+
+    fn leads(&mut self, scene: &Scene, cpu: usize, task: TaskId) {
+        let own = self.own(scene, task);
+        self.tree(own).leads(scene, cpu, task);
     }
 
     fn enqueue(&mut self, scene: &Scene, cpu: usize, task: TaskId, arrival: Arrival) {
@@ -525,21 +551,22 @@ impl Policy for Groups {
         self.alarms.pop()
     }
 
-    fn alarm(&mut self, scene: &Scene, alarm: Alarm, kicks: &mut Vec<usize>) {
+    fn alarm(&mut self, scene: &Scene, alarm: Alarm, kicks: &mut Vec<usize>) -> bool {
         let group = (alarm.what & (SLACK - 1)) as usize;
         for cpu in 0..self.cpus.len() {
             self.account(scene, cpu);
         }
-        let Some(pool) = &mut self.branches[group].pool else { return };
-        let free = if alarm.what & SLACK != 0 && pool.slack == Some(scene.now) {
+        let Some(pool) = &mut self.branches[group].pool else { return false };
+        let free = if alarm.what & SLACK != 0 && pool.slack == Some(alarm.at) {
             pool.hands_out(scene.now)
-        } else if alarm.what & SLACK == 0 && pool.ends == Some(scene.now) {
+        } else if alarm.what & SLACK == 0 && pool.ends == Some(alarm.at) {
             pool.next_period(scene.now)
         } else {
-            return;
+            return false;
         };
         self.unthrottle(scene, group, free, kicks);
         self.set_alarm(group, alarm.cpu);
+        true
     }
 
     /// Another class takes the CPU: the tasks that ran are put back at each level.

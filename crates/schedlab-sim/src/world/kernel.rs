@@ -404,18 +404,14 @@ impl World {
         body.since = self.scene.now;
         body.newborn = false;
         body.counted = 0;
-        // A class above the fair ones is a task's own to ask for, once it runs.
-        let above = self.scene.task(child).class.is_above();
-        self.bodies[child.index()].is_plain = above;
+        let is_plain = body.is_plain;
         let of = self.attributes(child);
-        let of = if above { of.of_fair() } else { of };
+        let of = if is_plain { of.of_fair() } else { of };
         self.fork_code(cpu, child, &of);
     }
 
-    /// A new task asks for the class that it shall have. `false`: it lost its CPU for that, and tries what it was about to
-    /// do again.
-    pub(super) fn asks_for_class(&mut self, cpu: usize, task: TaskId) -> bool {
-        self.bodies[task.index()].is_plain = false;
+    /// A new task asks for the class that it shall have. `false`: it lost its CPU for that.
+    pub(super) fn asks_code_for_class(&mut self, cpu: usize, task: TaskId) -> bool {
         let of = self.attributes(task);
         let result = self.enter_code(cpu, &Call::Set { task: u64::from(task.0), of: &of });
         let stays = self.scene.cpus[cpu].running == Some(task);

@@ -4,7 +4,7 @@ use super::perform::Effect;
 use super::task::{Act, On, Phase, Resume, Stand};
 use super::wake::Waker;
 use super::{Happening, Start, World};
-use crate::policy_view::TaskId;
+use crate::policy_view::{Class, TaskId};
 use schedlab_model::{Context, Nanos, What};
 use schedlab_workload::{Done, Op};
 
@@ -196,8 +196,15 @@ impl World {
         self.emit(cpu, Context::Task, What::Fork { child: pid });
         self.stirred = true;
         self.scene.tasks[child.index()].cpu = cpu;
+        // A class above the fair ones is a task's own to ask for, once it runs.
+        let class = self.scene.task(child).class;
+        self.bodies[child.index()].is_plain = class.is_above();
         if self.has_code() {
             return self.fork_by_code(cpu, child);
+        }
+        if class.is_above() {
+            self.bodies[child.index()].own_class = class;
+            self.scene.tasks[child.index()].class = Class::Normal;
         }
         self.policy.fork(&self.scene, cpu, Some(parent), child);
         self.wake_new(child, Waker { cpu, context: Context::Task, sync: false });

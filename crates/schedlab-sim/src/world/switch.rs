@@ -18,6 +18,8 @@ impl World {
                 self.agenda.post(at, cpu, Happening::TickOf(cpu));
             } else if self.scene.cpus[cpu].running.is_some() {
                 self.tick_on(cpu);
+            } else {
+                self.idle_tick(cpu);
             }
         }
         self.balance();
@@ -30,7 +32,7 @@ impl World {
             self.extras.ticks_armed[cpu] = false;
         }
         if self.scene.cpus[cpu].running.is_none() {
-            return;
+            return self.idle_tick(cpu);
         }
         self.tick_on(cpu);
         self.scene.tick_of = Some(cpu);
@@ -43,11 +45,14 @@ impl World {
 
     fn tick_on(&mut self, cpu: usize) {
         self.interrupt(cpu, self.config.costs.tick);
-        if self.policy.tick(&self.scene, cpu) {
-            self.displace(cpu, cpu);
-        }
-        self.wake_rcu(cpu);
-        self.tick_fires_timers(cpu);
+        self.in_interrupt(cpu, 0, |world| {
+            world.reads_clock(cpu);
+            if world.policy.tick(&world.scene, cpu) {
+                world.displace(cpu, cpu);
+            }
+            world.wake_rcu(cpu);
+            world.fire_due(cpu);
+        });
     }
 
     fn balance(&mut self) {
@@ -89,10 +94,29 @@ impl World {
         if std::mem::replace(&mut self.extras.ticks_armed[cpu], true) {
             return;
         }
+        self.agenda.post(self.tick_after(cpu), cpu, Happening::TickOf(cpu));
+    }
+
+    /// The time of a CPU's first tick after now.
+    fn tick_after(&self, cpu: usize) -> u64 {
         let tick = self.config.tick_ns;
-        let shift = tick / 2 / self.scene.cpus.len() as u64 * cpu as u64;
+        let shift = match self.config.skew_tick {
+            true => tick / 2 / self.scene.cpus.len() as u64 * cpu as u64,
+            false => 0,
+        };
         let whole = self.scene.now.checked_sub(shift).map_or(0, |past| past / tick + 1);
-        self.agenda.post(whole * tick + shift, cpu, Happening::TickOf(cpu));
+        whole * tick + shift
+    }
+
+    /// Whether a CPU ticks: while it is busy, and once after that (`cpuidle_idle_call` without a governor).
+    fn has_tick(&self, cpu: usize) -> bool {
+        let of = &self.scene.cpus[cpu];
+        of.running.is_some() || of.idle_since + self.config.tick_ns >= self.tick_after(cpu)
+    }
+
+    /// The time of a CPU's next tick; the end of time where it has stopped.
+    pub(super) fn next_tick(&self, cpu: usize) -> u64 {
+        if self.has_tick(cpu) { self.tick_after(cpu) } else { u64::MAX }
     }
 
     /// An interrupt takes time from the task that runs.
@@ -123,6 +147,10 @@ impl World {
     pub(super) fn look(&mut self, cpu: usize) {
         // The kernel's own code looks where a kernel does.
         if self.has_code() {
+            return;
+        }
+        if self.interrupted == Some(cpu) {
+            self.has_to_look = true;
             return;
         }
         let Some(task) = self.scene.cpus[cpu].running else { return self.schedule(cpu, None) };
@@ -162,6 +190,8 @@ impl World {
         {
             return self.relocate(cpu, task, Some(to));
         }
+        let read_at = self.scene.cpus[cpu].read_at.take();
+        self.scene.cpus[cpu].held_at = read_at;
         if let (Some(task), Some(left)) = (prev, left) {
             self.scene.tasks[task.index()].ran_at = self.scene.now;
             match left {
@@ -171,7 +201,16 @@ impl World {
             }
         }
         self.switch(cpu, prev, left.unwrap_or(Left::Displaced));
+        self.scene.cpus[cpu].held_at = None;
         self.settle(cpu);
+    }
+
+    /// The clock of a CPU is read, by which its tasks are charged.
+    pub(super) fn reads_clock(&mut self, cpu: usize) {
+        let now = self.scene.now;
+        if let Some(at) = &mut self.scene.cpus[cpu].read_at {
+            *at = now;
+        }
     }
 
     fn leaves(&mut self, cpu: usize, task: TaskId, departure: Departure) {
@@ -194,6 +233,18 @@ impl World {
         self.set_alarms();
     }
 
+    /// A new task asks for the class that it shall have. `false`: it lost its CPU for that, and tries what it was about to
+    /// do again.
+    pub(super) fn asks_for_class(&mut self, cpu: usize, task: TaskId) -> bool {
+        self.bodies[task.index()].is_plain = false;
+        if self.has_code() {
+            return self.asks_code_for_class(cpu, task);
+        }
+        self.changes_class(cpu, task, self.bodies[task.index()].own_class);
+        self.schedule(cpu, Some(Left::Displaced));
+        self.scene.cpus[cpu].running == Some(task)
+    }
+
     /// A policy that acts by itself moves what it wants to move, and sets its alarms.
     pub(super) fn settle(&mut self, cpu: usize) {
         if !self.timed {
@@ -214,18 +265,29 @@ impl World {
         }
     }
 
-    /// The policy acts by itself; CPUs look who should run where it says so.
+    /// The policy acts by itself, in an interrupt of a CPU; CPUs look who should run where it says so.
     pub(super) fn alarm(&mut self, alarm: Alarm) {
-        let mut kicks = Vec::new();
-        self.policy.alarm(&self.scene, alarm, &mut kicks);
-        for cpu in kicks {
-            if self.scene.cpus[cpu].running.is_some() {
-                self.displace(cpu, cpu);
-            } else {
-                let at = self.scene.now + self.config.costs.idle_exit;
-                self.agenda.post(at, cpu, Happening::Resched(cpu));
-            }
+        let way = self.config.costs.idle_exit;
+        if self.scene.cpus[alarm.cpu].running.is_none() && self.scene.now == alarm.at && way > 0 {
+            return self.agenda.post(alarm.at + way, alarm.cpu, Happening::Alarm(alarm));
         }
+        self.reads_clock(alarm.cpu);
+        let mut kicks = Vec::new();
+        if !self.policy.alarm(&self.scene, alarm, &mut kicks) {
+            return;
+        }
+        self.in_interrupt(alarm.cpu, 0, |world| {
+            for cpu in kicks {
+                if cpu == alarm.cpu || world.scene.cpus[cpu].running.is_some() {
+                    world.displace(cpu, cpu);
+                } else {
+                    let at = world.scene.now + way;
+                    world.agenda.post(at, cpu, Happening::Resched(cpu));
+                }
+            }
+            // The policy's timers are timers of the CPU: others that are due fire with them.
+            world.fire_due(alarm.cpu);
+        });
         self.settle(alarm.cpu);
     }
 

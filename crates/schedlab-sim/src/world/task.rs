@@ -1,6 +1,6 @@
 //! A task as the world drives it: what it does now, and how far it has come.
 
-use crate::policy_view::TaskId;
+use crate::policy_view::{Class, TaskId};
 use schedlab_workload::{Behaviour, Done, Op};
 use std::collections::VecDeque;
 
@@ -129,7 +129,7 @@ pub(super) struct Body {
     /// Whether it was let go and has not done what it does once.
     pub(super) fresh: bool,
     pub(super) spinning: bool,
-    /// Whether a kernel's own code holds it for a fair task, and it has yet to ask for its class.
+    /// Whether it runs as a fair task, and has yet to ask for its class.
     pub(super) is_plain: bool,
     /// Whether its sleep has an end, in a kernel's own code.
     pub(super) is_timed: bool,
@@ -167,6 +167,8 @@ pub(super) struct Body {
     /// Values taken from a stack, to be handed out.
     pub(super) batch: VecDeque<u64>,
     pub(super) cpu_lock: Option<usize>,
+    /// The class that it asks for once it runs, where a policy decides.
+    pub(super) own_class: Class,
     /// The group of forks that it belongs to.
     pub(super) fork: Option<u32>,
     pub(super) sends: Vec<u32>,
@@ -195,6 +197,7 @@ impl Body {
             told: 0,
             is_timed: false,
             is_plain: false,
+            own_class: Class::Normal,
             on: None,
             sleeps: 0,
             moved: 0,

@@ -78,29 +78,35 @@ impl World {
         });
     }
 
-    pub(super) fn tick_fires_timers(&mut self, cpu: usize) {
-        let now = self.scene.now;
-        if self.timers.of_cpu[cpu].first().is_some_and(|first| first.due <= now) {
-            self.in_interrupt(cpu, 0, |world| world.fire_due(cpu));
-        }
-    }
-
     fn sleeps_still(&self, task: TaskId, sleep: u64) -> bool {
         let body = &self.bodies[task.index()];
         body.stand == Stand::Asleep && body.sleeps == sleep
     }
 
-    /// Fires timers in their order, up to the first that is not due.
-    fn fire_due(&mut self, cpu: usize) {
+    /// Fires timers in their order, up to the first that is not due. The tick is one of them.
+    pub(super) fn fire_due(&mut self, cpu: usize) {
+        let tick = self.next_tick(cpu);
         while let Some(timer) = self.timers.of_cpu[cpu].first().copied() {
             let waits = self.sleeps_still(timer.task, timer.sleep);
-            if waits && timer.due > self.scene.now {
+            if waits && (timer.due > self.scene.now || timer.latest >= tick) {
                 break;
             }
             self.timers.of_cpu[cpu].pop_first();
             if waits {
                 self.timer_ends(cpu, timer.task);
             }
+        }
+    }
+
+    /// A CPU that became idle stops its tick when it has had one more, which fires timers.
+    pub(super) fn idle_tick(&mut self, cpu: usize) {
+        if self.scene.cpus[cpu].idle_since + self.config.tick_ns <= self.scene.now {
+            return;
+        }
+        let at = self.scene.now + self.config.costs.idle_exit;
+        let first = self.timers.of_cpu[cpu].first().filter(|timer| timer.due <= at);
+        if let Some(&Timer { task, sleep, .. }) = first {
+            self.agenda.post(at, cpu, Happening::Timer(task, sleep, true));
         }
     }
 

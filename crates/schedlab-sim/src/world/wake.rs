@@ -100,11 +100,15 @@ impl World {
         };
         let pid = self.pid(task);
         let prio = self.prio(task);
+        self.reads_clock(cpu);
         self.joins(cpu, task, arrival);
         self.emit(logger, context, What::Wakeup { pid, prio, cpu: id(cpu), new });
         if self.scene.cpus[cpu].running.is_some() {
             if self.policy.preempts(&self.scene, cpu, task, arrival) {
                 self.displace(cpu, logger);
+            }
+            if self.scene.cpus[cpu].resched {
+                self.scene.cpus[cpu].read_at = Some(self.scene.now);
             }
         } else if cpu == logger {
             self.look(cpu);
@@ -120,8 +124,14 @@ impl World {
     pub(super) fn in_interrupt(&mut self, cpu: usize, work: u64, act: impl FnOnce(&mut Self)) {
         self.owed = 0;
         let before = self.scene.cpus[cpu].running;
+        self.interrupted = Some(cpu);
         act(self);
+        self.interrupted = None;
         let owed = std::mem::take(&mut self.owed);
+        // Its way out looks once, whatever happened in it.
+        if std::mem::take(&mut self.has_to_look) {
+            self.look(cpu);
+        }
         // A recorded burst contains what interrupts took from it.
         if self.config.start == super::Start::InPlace {
             return self.interrupt(cpu, work);
