@@ -103,8 +103,10 @@ costs! {
     rcu = 4_000,
     /// From the moment at which all tasks are ready to the moment at which they are let go.
     begin = 200_000,
-    /// The end of a task.
+    /// The end of a process.
     exit = 40_000,
+    /// The end of a thread.
+    exit_thread = 40_000,
     /// What the task that started a process does when that process has ended.
     reap = 10_000,
     /// Warming a cold cache after a move to a sibling thread of the same core.

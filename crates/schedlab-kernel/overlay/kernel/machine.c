@@ -28,6 +28,7 @@
 #include <linux/sched/loadavg.h>
 #include <linux/sched/task.h>
 #include <linux/sched/task_stack.h>
+#include <linux/sizes.h>
 #include <linux/smp.h>
 #include <linux/tick.h>
 #include <linux/timekeeping.h>
@@ -538,18 +539,17 @@ extern initcall_t schedlab_early[], schedlab_early_end[], schedlab_initcalls[], 
 extern struct obs_kernel_param schedlab_setup[], schedlab_setup_end[];
 extern void sched_init_smp(void);
 
-/* What per-CPU memory may be allocated while the machine runs. */
-#define PER_CPU_MORE (1UL << 18)
-static unsigned long per_cpu_used;
+static unsigned long per_cpu_used, per_cpu_bytes;
 
 static void make_per_cpu(void)
 {
-	unsigned long fixed = ALIGN(__per_cpu_end - __per_cpu_start, PAGE_SIZE);
 	int cpu;
 
-	per_cpu_used = fixed;
+	per_cpu_used = ALIGN(__per_cpu_end - __per_cpu_start, PAGE_SIZE);
+	/* What is allocated while the machine runs. smpcfd_prepare_cpu takes a piece for each pair of CPUs. */
+	per_cpu_bytes = per_cpu_used + SZ_256K + schedlab_cpus * sizeof(call_single_data_t);
 	for (cpu = 0; cpu < schedlab_cpus; cpu++) {
-		char *area = schedlab_take(fixed + PER_CPU_MORE);
+		char *area = schedlab_take(per_cpu_bytes);
 
 		memcpy(area, __per_cpu_start, __per_cpu_end - __per_cpu_start);
 		__per_cpu_offset[cpu] = area - __per_cpu_start;
@@ -559,13 +559,12 @@ static void make_per_cpu(void)
 
 void *schedlab_take_per_cpu(size_t bytes, size_t align)
 {
-	unsigned long fixed = ALIGN(__per_cpu_end - __per_cpu_start, PAGE_SIZE);
 	void *at;
 
 	per_cpu_used = ALIGN(per_cpu_used, max_t(size_t, align, 8));
 	at = __per_cpu_start + per_cpu_used;
 	per_cpu_used += bytes;
-	if (per_cpu_used > fixed + PER_CPU_MORE)
+	if (per_cpu_used > per_cpu_bytes)
 		schedlab_stop("per-CPU memory is used up");
 	return at;
 }

@@ -13,7 +13,7 @@ use std::str::FromStr;
 /// The most CPUs of a simulated machine.
 pub const CPUS_MAX: u32 = 1_024;
 /// The most if a kernel's own code schedules, as far as its build allows (`CONFIG_NR_CPUS`).
-pub(super) const CPUS_MAX_OF_CODE: u32 = 4_096;
+pub(super) const CPUS_MAX_OF_CODE: u32 = 8_192;
 
 /// The scheduler that is simulated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -88,7 +88,17 @@ impl Classes {
         let lanes = (0..cpus).map(|_| Lane::default()).collect();
         let tasks = Vec::new();
         let alarms = Vec::new();
-        Self { fair, knobs, lanes, tasks, alarms, period_ends: None, period_timer: 0, turns: 0, distributed: 0 }
+        Self {
+            fair,
+            knobs,
+            lanes,
+            tasks,
+            alarms,
+            period_ends: None,
+            period_timer: 0,
+            turns: 0,
+            distributed: 0,
+        }
     }
 
     fn task(&mut self, task: TaskId) -> &mut OfTask {

@@ -239,7 +239,10 @@ impl World {
                     self.took(way, record.at);
                 }
                 if let Who::Task(task) = record.who {
-                    self.bodies[task as usize].told = at;
+                    let more = self.paid_twice(task as usize, way, record.at);
+                    let body = &mut self.bodies[task as usize];
+                    body.told = at;
+                    body.prepaid += more;
                 }
                 (from, is_new) = (at, true);
             }
@@ -256,8 +259,9 @@ impl World {
         if is_new && let Some(task) = self.scene.cpus[cpu].running {
             let covered = self.config.costs.switch.min(end - from);
             let body = &mut self.bodies[task.index()];
-            if self.config.start == Start::InPlace {
-                body.contained += end - from - covered;
+            match self.config.start {
+                Start::InPlace => body.contained += end - from - covered,
+                _ => body.prepaid += end - from - covered,
             }
             let left = &mut body.left;
             *left = if *left == NEVER { NEVER } else { left.saturating_sub(covered) };
@@ -290,6 +294,20 @@ impl World {
                 costs.sleep = rest(whole.sleep);
             }
         }
+    }
+
+    /// What a task's call and its way to the switch contain both: the call was charged less by the shortest way only.
+    fn paid_twice(&self, task: usize, way: Option<Way>, time: u64) -> u64 {
+        let (Some(code), Some(Way::ToSleep)) = (&self.code, way) else { return 0 };
+        if self.config.start == Start::InPlace {
+            return 0;
+        }
+        let call = match self.bodies[task].act {
+            Act::Op(Op::Sleep(_) | Op::SleepUntil(_)) => code.whole.sleep,
+            Act::Op(Op::Wait(_) | Op::WaitUntil { .. }) => code.whole.wait,
+            _ => code.whole.block,
+        };
+        time.min(call).saturating_sub(code.shortest[Way::ToSleep as usize])
     }
 
     /// The most that newidle balancing cost by the kernel's own account, in nanoseconds; `None` if no kernel's code decides.

@@ -63,6 +63,7 @@ impl World {
             Some(_) => (Phase::Blocking, self.config.costs.block + once),
             None => (Phase::Enter, cost + body.call_work + once),
         };
+        body.left -= body.take_prepaid(body.left);
         body.on = on;
         body.in_call = self.calls.is_told;
         if self.calls.is_told {

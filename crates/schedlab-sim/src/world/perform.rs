@@ -182,6 +182,7 @@ impl World {
         let contained = body.contained.min(left);
         body.contained -= contained;
         let left = left - contained;
+        let left = if act.is_work() { left } else { left - body.take_prepaid(left) };
         // `first` has passed already.
         body.fresh = false;
         body.phase = Phase::Enter;

@@ -152,6 +152,8 @@ pub(super) struct Body {
     pub(super) call_work: u64,
     /// What a kernel's own code took of it and its recorded bursts contain: its next work is less by that.
     pub(super) contained: u64,
+    /// What a kernel's own code took to wake others beyond the cost of that: its next calls take less by that.
+    pub(super) prepaid: u64,
     /// What the behaviour learns next.
     pub(super) done: Done,
     /// `None`: it starts the others.
@@ -180,7 +182,31 @@ pub(super) struct Body {
     pub(super) error: Option<i32>,
 }
 
+impl Act {
+    /// Whether a program does it by itself; all else is a call.
+    pub(super) fn is_work(self) -> bool {
+        let Self::Op(op) = self else { return false };
+        matches!(
+            op,
+            Op::Compute { .. }
+                | Op::Multiply { .. }
+                | Op::Fill { .. }
+                | Op::Walk { .. }
+                | Op::Chase { .. }
+                | Op::Stream { .. }
+        )
+    }
+}
+
 impl Body {
+    /// The part of a call's cost that the kernel's code took before.
+    #[inline]
+    pub(super) fn take_prepaid(&mut self, cost: u64) -> u64 {
+        let taken = self.prepaid.min(cost);
+        self.prepaid -= taken;
+        taken
+    }
+
     pub(super) fn new(behaviour: Option<Box<dyn Behaviour>>) -> Self {
         Self {
             behaviour,
@@ -205,6 +231,7 @@ impl Body {
             in_call: false,
             call_work: 0,
             contained: 0,
+            prepaid: 0,
             batch: VecDeque::new(),
             cpu_lock: None,
             spinning: false,

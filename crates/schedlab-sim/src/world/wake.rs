@@ -1,7 +1,7 @@
 //! From a wakeup to a CPU.
 
 use super::task::{Phase, Resume, Stand};
-use super::{Happening, World};
+use super::{Happening, Start, World};
 use crate::policy::{Arrival, Wake};
 use crate::policy_view::{TaskId, id};
 use schedlab_model::{Context, What};
@@ -26,8 +26,15 @@ impl World {
             let cost = self.config.costs.wake;
             self.owed += cost;
             self.wake_by_code(task, by);
-            // What the kernel's code took is a part of it.
-            self.owed -= cost.min(self.scene.now - began).min(self.owed);
+            // What the kernel's code took is a part of it, and of the waker's next calls: costs were measured together.
+            let took = self.scene.now - began;
+            self.owed -= cost.min(took).min(self.owed);
+            if by.context == Context::Task
+                && let Some(waker) = self.scene.cpus[by.cpu].running
+                && self.config.start != Start::InPlace
+            {
+                self.bodies[waker.index()].prepaid += took.saturating_sub(cost);
+            }
             return;
         }
         let last = self.scene.tasks[task.index()].cpu;

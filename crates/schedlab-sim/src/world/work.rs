@@ -74,7 +74,8 @@ impl World {
             Op::Meet(_) | Op::AwaitPost(_) => costs.wait,
             Op::Post(_) => costs.post,
             Op::Fork(_) => costs.fork,
-            Op::Exit => costs.exit,
+            Op::Exit if self.processes => costs.exit,
+            Op::Exit => costs.exit_thread,
             Op::Close(_) | Op::Place(_) | Op::Yield => costs.syscall,
         }
     }
