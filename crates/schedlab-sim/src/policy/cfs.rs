@@ -541,7 +541,7 @@ impl Nested for Cfs {
     }
 
     fn weights(&self, cpu: usize, entity: TaskId) -> (u64, u64) {
-        let own = self.entities.get(entity.index()).map_or(0, |of| of.weight);
+        let own = self.entities.get(entity.index()).map_or(NICE_0, |of| of.weight);
         (own, self.rqs[cpu].load)
     }
 
@@ -559,6 +559,10 @@ impl Nested for Cfs {
     fn decide_by_class(&mut self, _: TaskId, woken: Class, running: Class) -> Option<bool> {
         let displaces = running == Class::Idle && woken != Class::Idle;
         (displaces || woken != Class::Normal).then_some(displaces)
+    }
+
+    fn favoured(&self, cpu: usize) -> Option<TaskId> {
+        self.rqs[cpu].next.map(TaskId)
     }
 
     fn favour(&mut self, cpu: usize, entity: TaskId) {

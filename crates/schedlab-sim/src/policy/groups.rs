@@ -58,6 +58,9 @@ pub trait Nested: Policy {
     /// A task of the group of `entity` went to sleep: the group is picked next if that is fair (`set_next_buddy`).
     fn favour(&mut self, cpu: usize, entity: TaskId);
 
+    /// The entity that is picked next if that is fair.
+    fn favoured(&self, cpu: usize) -> Option<TaskId>;
+
     /// Whether a task that sleeps is still queued where it was.
     fn holds(&self, task: TaskId) -> bool {
         let _ = task;
@@ -252,8 +255,9 @@ impl Groups {
             .map(|one| one.1.load.load)
             .sum();
         let shares = branch.group.shares;
-        let all = (own + others).max(1);
-        let weight = (shares * own / all).clamp(MIN_SHARES, shares.max(MIN_SHARES));
+        // What a group's tasks left behind when they went to sleep counts as its load for long.
+        let weight = (shares * own).checked_div(own + others).unwrap_or(shares);
+        let weight = weight.clamp(MIN_SHARES, shares.max(MIN_SHARES));
         let parent = branch.group.parent;
         let entity = self.entity(group, cpu);
         self.tree(parent).reweigh(scene, cpu, entity, weight);
@@ -346,6 +350,15 @@ impl Groups {
         (common, stands(&chain_a, a), stands(&chain_b, b))
     }
 
+    /// `set_next_buddy`: a group is picked next in its parent's queue, its parent in that of its own, and so on.
+    fn favour(&mut self, group: Option<usize>, cpu: usize) {
+        for group in self.chain(group) {
+            let parent = self.branches[group].group.parent;
+            let entity = self.entity(group, cpu);
+            self.tree(parent).favour(cpu, entity);
+        }
+    }
+
     /// Whether a task can be picked: no group above it is throttled.
     fn is_linked(&self, scene: &Scene, cpu: usize, task: TaskId) -> bool {
         self.own(scene, task).is_none_or(|group| self.can_run(group, cpu))
@@ -430,10 +443,14 @@ impl Policy for Groups {
         let arrival = if self.group_of(entity).is_some() { Arrival::Woken } else { arrival };
         let [woken, running] = [task, current].map(|task| scene.task(task).class);
         let tree = self.tree(common);
-        match tree.decide_by_class(entity, woken, running) {
-            Some(displaces) => displaces && !scene.cpus[cpu].resched,
+        let displaces = match tree.decide_by_class(entity, woken, running) {
+            Some(displaces) => return displaces && !scene.cpus[cpu].resched,
             None => tree.preempts(scene, cpu, entity, arrival),
+        };
+        if tree.favoured(cpu) == Some(entity) {
+            self.favour(common, cpu);
         }
+        displaces
     }
 
     fn dequeue(&mut self, scene: &Scene, cpu: usize, task: TaskId, departure: Departure) {
@@ -454,13 +471,10 @@ impl Policy for Groups {
             }
         }
         self.relink(scene, own, cpu);
-        if departure == Departure::Sleeps
-            && let Some(&group) =
-                self.chain(own).iter().find(|&&g| self.branches[g].seats[cpu].linked)
-        {
-            let parent = self.branches[group].group.parent;
-            let entity = self.entity(group, cpu);
-            self.tree(parent).favour(cpu, entity);
+        if departure != Departure::Moves {
+            let linked = |&group: &usize| self.branches[group].seats[cpu].linked;
+            let first = self.chain(own).into_iter().find(linked);
+            self.favour(first, cpu);
         }
         self.placer.left(scene, cpu, task);
     }
@@ -511,12 +525,12 @@ impl Policy for Groups {
         let mut resched = std::mem::take(&mut self.cpus[cpu].resched);
         let Some(task) = self.cpus[cpu].current else { return resched };
         let chain = self.chain(self.own(scene, task));
+        self.update_parts(&chain, cpu);
         for &group in &chain {
             resched |= self.tree(Some(group)).tick(scene, cpu);
             self.update_shares(scene, group, cpu);
         }
         resched |= self.root.tick(scene, cpu);
-        self.update_parts(&chain, cpu);
         resched
     }
 
