@@ -561,6 +561,10 @@ impl Nested for Cfs {
         (displaces || woken != Class::Normal).then_some(displaces)
     }
 
+    fn queued(&self, cpu: usize) -> usize {
+        self.rqs[cpu].nr as usize
+    }
+
     fn favoured(&self, cpu: usize) -> Option<TaskId> {
         self.rqs[cpu].next.map(TaskId)
     }

@@ -614,6 +614,10 @@ impl Nested for Eevdf {
         (own, all.unsigned_abs())
     }
 
+    fn queued(&self, cpu: usize) -> usize {
+        self.rqs[cpu].nr
+    }
+
     fn favoured(&self, cpu: usize) -> Option<TaskId> {
         self.rqs[cpu].next.map(TaskId)
     }
