@@ -123,7 +123,8 @@ pub struct Cfs {
 impl Cfs {
     #[must_use]
     pub fn new(cpus: usize, knobs: CfsKnobs, placer: Placer) -> Self {
-        let rqs = (0..cpus).map(|_| Rq::default()).collect();
+        // `init_cfs_rq`; the entity of a group begins at 0 (`init_tg_cfs_entry`).
+        let rqs = (0..cpus).map(|_| Rq { min_vruntime: -(1 << 20), ..Rq::default() }).collect();
         let entities = Vec::new();
         let places = Vec::new();
         Self { knobs, entities, rqs, turns: 0, placer, balancer: None, places }

@@ -547,6 +547,15 @@ impl Policy for Classes {
         self.alarms.pop().or_else(|| self.fair.take_alarm())
     }
 
+    fn next_alarm(&self, scene: &Scene, cpu: usize) -> Option<u64> {
+        let is_here = |at: &usize| scene.tasks.get(*at).is_some_and(|task| task.cpu == cpu);
+        let tasks = (0..self.tasks.len()).filter(is_here);
+        let of_tasks = tasks.filter_map(|at| Some(self.tasks[at].timer?.0));
+        let period = self.period_ends.filter(|_| cpu == 0);
+        let own = of_tasks.chain(self.lanes[cpu].server.timer).chain(period);
+        own.chain(self.fair.next_alarm(scene, cpu)).filter(|&at| at > scene.now).min()
+    }
+
     fn alarm(&mut self, scene: &Scene, alarm: Alarm, kicks: &mut Vec<usize>) -> bool {
         if alarm.what & OWN == 0 {
             return self.fair.alarm(scene, alarm, kicks);
