@@ -314,7 +314,13 @@ impl Cfs {
 
     /// Its queue is that of its own group, and the task that forks it runs in its own: the child begins as far ahead of
     /// one as of the other. It has its parent's weight until it is placed.
-    fn place_fork(&mut self, scene: &Scene, cpu: usize, (parent, ahead): (TaskId, i64), child: TaskId) {
+    fn place_fork(
+        &mut self,
+        scene: &Scene,
+        cpu: usize,
+        (parent, ahead): (TaskId, i64),
+        child: TaskId,
+    ) {
         let of = scene.task(parent);
         let idle = of.class == Class::Idle;
         let weight = weight::weight(of.nice, idle);

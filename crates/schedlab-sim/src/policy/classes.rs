@@ -91,7 +91,17 @@ impl Classes {
         let lanes = (0..cpus).map(|_| Lane::default()).collect();
         let tasks = Vec::new();
         let alarms = Vec::new();
-        Self { fair, knobs, lanes, tasks, alarms, period_ends: None, period_timer: 0, turns: 0, distributed: 0 }
+        Self {
+            fair,
+            knobs,
+            lanes,
+            tasks,
+            alarms,
+            period_ends: None,
+            period_timer: 0,
+            turns: 0,
+            distributed: 0,
+        }
     }
 
     fn task(&mut self, task: TaskId) -> &mut OfTask {
@@ -570,7 +580,8 @@ impl Policy for Classes {
         let is_here = |at: &usize| scene.tasks.get(*at).is_some_and(|task| task.cpu == cpu);
         let tasks = (0..self.tasks.len()).filter(is_here);
         let of_tasks = tasks.map(|at| &self.tasks[at]);
-        let of_tasks = of_tasks.flat_map(|of| of.timer.map(|timer| timer.0).into_iter().chain(of.zero_lag));
+        let of_tasks =
+            of_tasks.flat_map(|of| of.timer.map(|timer| timer.0).into_iter().chain(of.zero_lag));
         let period = self.period_ends.filter(|_| cpu == 0);
         let own = of_tasks.chain(self.lanes[cpu].server.timer).chain(period);
         own.chain(self.fair.next_alarm(scene, cpu)).filter(|&at| at > scene.now).min()
