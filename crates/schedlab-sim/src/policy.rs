@@ -171,6 +171,12 @@ pub trait Policy {
         false
     }
 
+    /// The time of the next alarm of a CPU that still counts.
+    fn next_alarm(&self, scene: &Scene, cpu: usize) -> Option<u64> {
+        let _ = (scene, cpu);
+        None
+    }
+
     /// A task came to `cpu`, or another runs there: tasks that are moved because of that.
     fn settle(&mut self, scene: &Scene, cpu: usize, moves: &mut Moves) {
         let _ = (scene, cpu, moves);

@@ -57,7 +57,8 @@ const TESTS: &[(&str, Test)] = &[
     ("a_misfit_moves_to_a_big_cpu", a_misfit_moves),
     ("wrong_machines_are_refused_before_anything_runs", wrong_machines_are_refused),
     ("the_port_shares_a_cpu_as_the_kernel_does", port::the_port_shares_a_cpu),
-    ("the_port_switches_as_the_kernel_does", switches::switches_are_equal),
+    ("the_port_switches_as_the_kernel_does_on_one_cpu", switches::switches_are_equal),
+    ("the_port_differs_first_in_where_tasks_go", switches::placement_differs_first),
     ("random_scenarios_end_without_a_trap_or_a_warning", random_scenarios_end),
 ];
 

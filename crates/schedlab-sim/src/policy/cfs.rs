@@ -123,7 +123,8 @@ pub struct Cfs {
 impl Cfs {
     #[must_use]
     pub fn new(cpus: usize, knobs: CfsKnobs, placer: Placer) -> Self {
-        let rqs = (0..cpus).map(|_| Rq::default()).collect();
+        // `init_cfs_rq`; the entity of a group begins at 0 (`init_tg_cfs_entry`).
+        let rqs = (0..cpus).map(|_| Rq { min_vruntime: -(1 << 20), ..Rq::default() }).collect();
         let entities = Vec::new();
         let places = Vec::new();
         Self { knobs, entities, rqs, turns: 0, placer, balancer: None, places }
@@ -547,7 +548,7 @@ impl Nested for Cfs {
     }
 
     fn weights(&self, cpu: usize, entity: TaskId) -> (u64, u64) {
-        let own = self.entities.get(entity.index()).map_or(0, |of| of.weight);
+        let own = self.entities.get(entity.index()).map_or(NICE_0, |of| of.weight);
         (own, self.rqs[cpu].load)
     }
 
@@ -565,6 +566,14 @@ impl Nested for Cfs {
     fn decide_by_class(&mut self, _: TaskId, woken: Class, running: Class) -> Option<bool> {
         let displaces = running == Class::Idle && woken != Class::Idle;
         (displaces || woken != Class::Normal).then_some(displaces)
+    }
+
+    fn queued(&self, cpu: usize) -> usize {
+        self.rqs[cpu].nr as usize
+    }
+
+    fn favoured(&self, cpu: usize) -> Option<TaskId> {
+        self.rqs[cpu].next.map(TaskId)
     }
 
     fn favour(&mut self, cpu: usize, entity: TaskId) {

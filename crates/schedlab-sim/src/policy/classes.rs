@@ -55,6 +55,8 @@ struct OfTask {
     queued: bool,
     /// When its next period begins, if it waits for that, and the turn in which the timer was set.
     timer: Option<(u64, u64)>,
+    /// When what it has used is what it reserved, after it went to sleep: a timer that decides nothing here.
+    zero_lag: Option<u64>,
     /// It was fair, or began, since it was above.
     fair: bool,
 }
@@ -80,6 +82,7 @@ const OWN: u64 = 1 << 63;
 const PERIOD: u64 = OWN;
 const SERVER: u64 = OWN | 1 << 62;
 const TASK: u64 = OWN | 1 << 61;
+const ZERO_LAG: u64 = OWN | 1 << 60;
 
 impl Classes {
     /// The classes above a fair policy, for `cpus` CPUs.
@@ -304,6 +307,7 @@ impl Classes {
     ) {
         self.task(task).queued = true;
         let here = &mut self.tasks[task.index()];
+        here.zero_lag = None;
         if !here.throttled && here.budget.is_early(&of, scene.now) {
             here.budget.runtime = here.budget.runtime.min(0);
             let waits = self.waits_for_period(scene, cpu, task);
@@ -317,6 +321,18 @@ impl Classes {
             here.budget.wakes(&of, scene.now, false);
         }
         self.deadline_joins(cpu, Who::Task(task));
+    }
+
+    /// `task_non_contending`: the timer of a task's zero-lag time is set, unless that has passed.
+    fn stops_contending(&mut self, scene: &Scene, cpu: usize, task: TaskId, of: Reservation) {
+        let now = scene.now;
+        let here = &mut self.tasks[task.index()];
+        let ahead = here.budget.runtime * of.period as i64 / (of.runtime as i64).max(1);
+        let at = here.budget.deadline.saturating_add_signed(-ahead);
+        if at >= now && here.zero_lag.is_none() {
+            here.zero_lag = Some(at);
+            self.alarms.push(Alarm { at, cpu, what: ZERO_LAG | u64::from(task.0) });
+        }
     }
 
     /// This many fair tasks more (or fewer) are on a CPU.
@@ -459,8 +475,11 @@ impl Policy for Classes {
             Class::Fifo(priority) | Class::RoundRobin(priority) => {
                 self.lanes[cpu].leaves(priority, task);
             }
-            Class::Deadline(_) => {
+            Class::Deadline(reserved) => {
                 self.task(task).queued = false;
+                if departure != Departure::Moves {
+                    self.stops_contending(scene, cpu, task, reserved);
+                }
                 let lane = &mut self.lanes[cpu];
                 if let Some(key) = lane.position(Who::Task(task)) {
                     lane.deadlines.remove(&key);
@@ -557,6 +576,17 @@ impl Policy for Classes {
         self.alarms.pop().or_else(|| self.fair.take_alarm())
     }
 
+    fn next_alarm(&self, scene: &Scene, cpu: usize) -> Option<u64> {
+        let is_here = |at: &usize| scene.tasks.get(*at).is_some_and(|task| task.cpu == cpu);
+        let tasks = (0..self.tasks.len()).filter(is_here);
+        let of_tasks = tasks.map(|at| &self.tasks[at]);
+        let of_tasks =
+            of_tasks.flat_map(|of| of.timer.map(|timer| timer.0).into_iter().chain(of.zero_lag));
+        let period = self.period_ends.filter(|_| cpu == 0);
+        let own = of_tasks.chain(self.lanes[cpu].server.timer).chain(period);
+        own.chain(self.fair.next_alarm(scene, cpu)).filter(|&at| at > scene.now).min()
+    }
+
     fn alarm(&mut self, scene: &Scene, alarm: Alarm, kicks: &mut Vec<usize>) -> bool {
         if alarm.what & OWN == 0 {
             return self.fair.alarm(scene, alarm, kicks);
@@ -579,6 +609,10 @@ impl Policy for Classes {
             due.sort_unstable();
             due.iter().for_each(|&(_, task)| self.next_period(scene, task, kicks));
             return !due.is_empty();
+        }
+        if alarm.what & ZERO_LAG == ZERO_LAG {
+            let of = self.task(TaskId(alarm.what as u32));
+            return of.zero_lag.take_if(|at| *at == alarm.at).is_some();
         }
         let lane = &mut self.lanes[alarm.cpu];
         if lane.server.timer != Some(alarm.at) {

@@ -609,9 +609,17 @@ impl Nested for Eevdf {
     }
 
     fn weights(&self, cpu: usize, entity: TaskId) -> (u64, u64) {
-        let own = self.entities.get(entity.index()).map_or(0, |of| of.weight);
+        let own = self.entities.get(entity.index()).map_or(NICE_0, |of| of.weight);
         let (_, all) = self.totals(cpu);
         (own, all.unsigned_abs())
+    }
+
+    fn queued(&self, cpu: usize) -> usize {
+        self.rqs[cpu].nr
+    }
+
+    fn favoured(&self, cpu: usize) -> Option<TaskId> {
+        self.rqs[cpu].next.map(TaskId)
     }
 
     fn favour(&mut self, cpu: usize, entity: TaskId) {

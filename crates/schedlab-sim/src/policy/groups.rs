@@ -58,6 +58,12 @@ pub trait Nested: Policy {
     /// A task of the group of `entity` went to sleep: the group is picked next if that is fair (`set_next_buddy`).
     fn favour(&mut self, cpu: usize, entity: TaskId);
 
+    /// Tasks and groups in the queue of a CPU, those included whose dequeue is delayed.
+    fn queued(&self, cpu: usize) -> usize;
+
+    /// The entity that is picked next if that is fair.
+    fn favoured(&self, cpu: usize) -> Option<TaskId>;
+
     /// Whether a task that sleeps is still queued where it was.
     fn holds(&self, task: TaskId) -> bool {
         let _ = task;
@@ -90,8 +96,6 @@ struct Branch {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Seat {
-    /// Runnable tasks and groups in its queue.
-    nr: usize,
     tasks: usize,
     /// Whether its entity is in its parent's queue.
     linked: bool,
@@ -241,7 +245,8 @@ impl Groups {
     fn update_shares(&mut self, scene: &Scene, group: usize, cpu: usize) {
         let branch = &mut self.branches[group];
         let seat = &mut branch.seats[cpu];
-        seat.load.update(scene.task_clock(cpu), seat.weight, seat.nr as u64, false, 1);
+        let queued = branch.tree.queued(cpu) as u64;
+        seat.load.update(scene.task_clock(cpu), seat.weight, queued, false, 1);
         seat.weight = branch.tree.weights(cpu, TaskId(u32::MAX)).1;
         let own = seat.weight.max(seat.load.load);
         let others: u64 = branch
@@ -252,8 +257,9 @@ impl Groups {
             .map(|one| one.1.load.load)
             .sum();
         let shares = branch.group.shares;
-        let all = (own + others).max(1);
-        let weight = (shares * own / all).clamp(MIN_SHARES, shares.max(MIN_SHARES));
+        // What a group's tasks left behind when they went to sleep counts as its load for long.
+        let weight = (shares * own).checked_div(own + others).unwrap_or(shares);
+        let weight = weight.clamp(MIN_SHARES, shares.max(MIN_SHARES));
         let parent = branch.group.parent;
         let entity = self.entity(group, cpu);
         self.tree(parent).reweigh(scene, cpu, entity, weight);
@@ -280,7 +286,7 @@ impl Groups {
         for &group in &chain {
             let branch = &self.branches[group];
             let throttled = branch.pool.as_ref().is_some_and(|pool| pool.is_throttled(cpu));
-            let wanted = branch.seats[cpu].nr > 0 && !throttled;
+            let wanted = branch.tree.queued(cpu) > 0 && !throttled;
             self.update_shares(scene, group, cpu);
             if wanted == self.branches[group].seats[cpu].linked {
                 continue;
@@ -291,10 +297,6 @@ impl Groups {
             match wanted {
                 true => self.tree(parent).enqueue(scene, cpu, entity, Arrival::Woken),
                 false => self.tree(parent).dequeue(scene, cpu, entity, Departure::Sleeps),
-            }
-            if let Some(parent) = parent {
-                let nr = &mut self.branches[parent].seats[cpu].nr;
-                *nr = if wanted { *nr + 1 } else { nr.saturating_sub(1) };
             }
         }
         self.update_parts(&chain, cpu);
@@ -346,6 +348,32 @@ impl Groups {
         (common, stands(&chain_a, a), stands(&chain_b, b))
     }
 
+    /// A task went to sleep: its group goes on if it has others, or the one above it (`dequeue_entities`). Not where a
+    /// dequeue is delayed.
+    fn favour_rest(&mut self, own: Option<usize>, cpu: usize, task: TaskId) {
+        let mut at = own;
+        let mut left = task;
+        while let Some(group) = at {
+            if self.tree_ref(at).holds(left) {
+                return;
+            }
+            if self.branches[group].seats[cpu].linked {
+                return self.favour(at, cpu);
+            }
+            left = self.entity(group, cpu);
+            at = self.branches[group].group.parent;
+        }
+    }
+
+    /// `set_next_buddy`: a group is picked next in its parent's queue, its parent in that of its own, and so on.
+    fn favour(&mut self, group: Option<usize>, cpu: usize) {
+        for group in self.chain(group) {
+            let parent = self.branches[group].group.parent;
+            let entity = self.entity(group, cpu);
+            self.tree(parent).favour(cpu, entity);
+        }
+    }
+
     /// Whether a task can be picked: no group above it is throttled.
     fn is_linked(&self, scene: &Scene, cpu: usize, task: TaskId) -> bool {
         self.own(scene, task).is_none_or(|group| self.can_run(group, cpu))
@@ -393,10 +421,9 @@ impl Policy for Groups {
         self.cpus[cpu].nr += 1;
         if let Some(group) = own {
             let branch = &mut self.branches[group];
-            branch.seats[cpu].nr += 1;
             branch.seats[cpu].tasks += 1;
             // `check_enqueue_throttle`: the first task of a CPU finds out whether there is time.
-            if branch.seats[cpu].nr == 1
+            if branch.tree.queued(cpu) == 1
                 && let Some(pool) = &mut branch.pool
                 && !pool.is_throttled(cpu)
             {
@@ -430,10 +457,14 @@ impl Policy for Groups {
         let arrival = if self.group_of(entity).is_some() { Arrival::Woken } else { arrival };
         let [woken, running] = [task, current].map(|task| scene.task(task).class);
         let tree = self.tree(common);
-        match tree.decide_by_class(entity, woken, running) {
-            Some(displaces) => displaces && !scene.cpus[cpu].resched,
+        let displaces = match tree.decide_by_class(entity, woken, running) {
+            Some(displaces) => return displaces && !scene.cpus[cpu].resched,
             None => tree.preempts(scene, cpu, entity, arrival),
+        };
+        if tree.favoured(cpu) == Some(entity) {
+            self.favour(common, cpu);
         }
+        displaces
     }
 
     fn dequeue(&mut self, scene: &Scene, cpu: usize, task: TaskId, departure: Departure) {
@@ -444,9 +475,8 @@ impl Policy for Groups {
         if let Some(group) = own {
             let branch = &mut self.branches[group];
             let seat = &mut branch.seats[cpu];
-            seat.nr = seat.nr.saturating_sub(1);
             seat.tasks = seat.tasks.saturating_sub(1);
-            if branch.seats[cpu].nr == 0
+            if branch.tree.queued(cpu) == 0
                 && let Some(pool) = &mut branch.pool
             {
                 pool.returns(cpu, scene.now);
@@ -454,13 +484,8 @@ impl Policy for Groups {
             }
         }
         self.relink(scene, own, cpu);
-        if departure == Departure::Sleeps
-            && let Some(&group) =
-                self.chain(own).iter().find(|&&g| self.branches[g].seats[cpu].linked)
-        {
-            let parent = self.branches[group].group.parent;
-            let entity = self.entity(group, cpu);
-            self.tree(parent).favour(cpu, entity);
+        if departure != Departure::Moves {
+            self.favour_rest(own, cpu, task);
         }
         self.placer.left(scene, cpu, task);
     }
@@ -482,9 +507,6 @@ impl Policy for Groups {
                 // All that the group had left were tasks whose dequeue was delayed.
                 None => {
                     let group = at.take();
-                    if let Some(group) = group {
-                        self.branches[group].seats[cpu].nr = 0;
-                    }
                     self.relink(scene, group, cpu);
                 }
             }
@@ -511,12 +533,12 @@ impl Policy for Groups {
         let mut resched = std::mem::take(&mut self.cpus[cpu].resched);
         let Some(task) = self.cpus[cpu].current else { return resched };
         let chain = self.chain(self.own(scene, task));
+        self.update_parts(&chain, cpu);
         for &group in &chain {
             resched |= self.tree(Some(group)).tick(scene, cpu);
             self.update_shares(scene, group, cpu);
         }
         resched |= self.root.tick(scene, cpu);
-        self.update_parts(&chain, cpu);
         resched
     }
 

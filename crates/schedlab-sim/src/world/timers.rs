@@ -83,12 +83,13 @@ impl World {
         body.stand == Stand::Asleep && body.sleeps == sleep
     }
 
-    /// Fires timers in their order, up to the first that is not due. The tick is one of them.
+    /// Fires timers in their order, up to the first that is not due. The tick and the policy's timers are among them.
     pub(super) fn fire_due(&mut self, cpu: usize) {
-        let tick = self.next_tick(cpu);
+        let alarm = self.policy.next_alarm(&self.scene, cpu).unwrap_or(u64::MAX);
+        let next = self.next_tick(cpu).min(alarm);
         while let Some(timer) = self.timers.of_cpu[cpu].first().copied() {
             let waits = self.sleeps_still(timer.task, timer.sleep);
-            if waits && (timer.due > self.scene.now || timer.latest >= tick) {
+            if waits && (timer.due > self.scene.now || timer.latest >= next) {
                 break;
             }
             self.timers.of_cpu[cpu].pop_first();

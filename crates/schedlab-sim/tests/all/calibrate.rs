@@ -31,7 +31,8 @@ fn small_runs_give_the_costs_back() {
     // `copy_kib` and `syscall` are no probe's: what they are wrong by is in the others.
     near(&["send_pipe", "receive_pipe"], 2);
     near(&["block", "wake", "switch", "switch_process"], 10);
-    near(&["send_socket", "receive_socket", "slab_step"], 5);
+    // What a waker does after a wakeup that displaces it counts for the woken task: no value gives the reader's number.
+    near(&["send_socket", "receive_socket", "slab_step"], 12);
     near(&["fork"], 5);
     near(&["prepare"], 5);
     near(&["exit"], 5);
@@ -41,7 +42,7 @@ fn small_runs_give_the_costs_back() {
     near(&["post", "wait"], 10);
     // Its number has rests of what displaces a few of the readers, and of what they share with other costs.
     near(&["first_read"], 30);
-    assert_eq!(found.parameters(), probes(truth.kernel).len(), "each number is visible");
+    assert_eq!(found.parameters(), probes(truth.kernel).len() - 1, "each other number is visible");
     let file = found.file("the model", "usual");
     assert_eq!(Costs::parse(&file).unwrap(), found.costs, "{file}");
 }
@@ -65,7 +66,7 @@ fn a_number_that_the_model_cannot_give_leaves_its_cost_alone() {
     let from = truth.clone().with_costs(Costs::USUAL);
     let found = solve(&from, &all, &numbers, 1).unwrap();
     assert_eq!(found.costs.first_read, Costs::USUAL.first_read);
-    assert!(found.found[first_read].is_beyond && found.parameters() == all.len() - 1);
+    assert!(found.found[first_read].is_beyond && found.parameters() == all.len() - 2);
     let file = found.file("it", "usual");
     let line =
         "first_read: left alone. The model cannot give 1 ns for a reader's way to its first sleep.";

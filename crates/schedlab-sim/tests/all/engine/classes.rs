@@ -67,13 +67,13 @@ fn round_robin_tasks_take_turns() {
     assert_eq!(rows(tasks, 1, knobs), "0 | AAABBBAAABBBAABB.\n| bbbaaabbbaaabb\n");
 }
 
-/// 3 of each 10 µs. The tick sees at 4 µs that more than 3 were used; the excess is missing in the next period. The
-/// CPU idles rather than run a throttled task.
+/// 3 of each 10 µs, whose timer goes off a nanosecond later. The tick sees at 4 µs that more than 3 were used; the excess
+/// is missing in the next period. The CPU idles rather than run a throttled task.
 #[test]
 fn real_time_tasks_are_throttled_for_the_rest_of_a_period() {
     let tasks = vec![with(Policy::Fifo(1), "R", &[us(9)]), script("N", &[us(8)])];
     let knobs = ClassKnobs { rt_runtime: 3 * US, rt_period: 10 * US, ..knobs() };
-    let expected = "0 | RRRRNNNNNNRRRNN.....RR.\n| nnnnrrrrrrnnnrrrrrrr\n";
+    let expected = "0 | RRRRNNNNNNNRRNN......RR\n| nnnnrrrrrrrnnrrrrrrrr\n";
     assert_eq!(rows(tasks, 1, knobs), expected);
 }
 
