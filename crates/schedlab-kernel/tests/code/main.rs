@@ -10,6 +10,8 @@
     reason = "a test program with a main of its own is not seen as one"
 )]
 
+mod frequency;
+mod gaps;
 mod jobs;
 mod port;
 mod replay;
@@ -53,6 +55,10 @@ const TESTS: &[(&str, Test)] = &[
     ("a_machine_is_like_another", replay::a_machine_is_like_another),
     ("pools_are_proved_and_repeat", jobs::pools_are_proved_and_repeat),
     ("what_pools_drop_or_refuse_is_told", jobs::what_pools_drop_or_refuse_is_told),
+    ("gaps_are_charged_as_the_kernel_is_configured", gaps::gaps_are_charged_as_configured),
+    ("schedutil_chooses_frequencies", frequency::schedutil_chooses_frequencies),
+    ("random_scenarios_end_with_frequencies", frequency::random_scenarios_end_with_frequencies),
+    ("random_scenarios_end_with_gaps", gaps::random_scenarios_end_with_gaps),
     ("a_misfit_moves_to_a_big_cpu", a_misfit_moves),
     ("wrong_machines_are_refused_before_anything_runs", wrong_machines_are_refused),
     ("the_port_shares_a_cpu_as_the_kernel_does", port::the_port_shares_a_cpu),
@@ -123,6 +129,14 @@ fn kernels(rows: &mut Vec<String>) -> Vec<String> {
         }
     }
     kernels
+}
+
+/// The image of a kernel that was built with further symbols.
+fn with_options(kernel: &str, symbols: &[&str]) -> String {
+    let source = Built::find(kernel).unwrap().source;
+    let set = symbols.iter().map(|&one| one.to_owned()).collect();
+    let limit = Nanos::from_secs(1_800);
+    build(&Wanted { source, config: None, set, name: None, limit }).unwrap().name
 }
 
 fn machine(kernel: &str, rest: &str) -> Result<OfTree, MachineError> {
@@ -422,7 +436,7 @@ fn wrong_machines_are_refused(kernel: &str) {
         ("cpus=9000", "invalid number of CPUs 9000: use 1 to "),
         ("hz=1000", "a build decides it"),
         ("skew-tick=1", "invalid skew-tick=1"),
-        ("irq=10us/1ms", "does not work with a kernel's own code yet"),
+        ("irq=1ms/1ms", "use a length above 0 and below the period"),
         ("idle=nap", "use halt or poll"),
     ] {
         let why = machine(kernel, rest).err().unwrap().to_string();
@@ -515,17 +529,19 @@ const FOUND: [u64; 1] = [378];
 fn random_scenarios_end(kernel: &str) {
     for seed in seeds().chain(FOUND) {
         let (rest, load) = scenario(seed);
-        let mut machine =
-            machine(kernel, &rest).unwrap_or_else(|why| panic!("{seed}, {rest}: {why}"));
-        let ran = machine.run(&load, &mut Observed::default());
-        // The kernel may say no to a load; it must not stop.
-        if let Err(why) = ran {
-            let text = why.to_string();
-            assert!(
-                !text.contains("stopped") && !text.contains("account"),
-                "{seed}, {rest}: {text}\n{load:?}"
-            );
-            assert!(text.contains("the kernel does not take"), "{seed}, {rest}: {text}");
-        }
+        ends(kernel, &rest, seed, &load);
+    }
+}
+
+/// The kernel may say no to a load; it must not stop.
+fn ends(kernel: &str, rest: &str, seed: u64, load: &RunSpec) {
+    let mut machine = machine(kernel, rest).unwrap_or_else(|why| panic!("{seed}, {rest}: {why}"));
+    if let Err(why) = machine.run(load, &mut Observed::default()) {
+        let text = why.to_string();
+        assert!(
+            !text.contains("stopped") && !text.contains("account"),
+            "{seed}, {rest}: {text}\n{load:?}"
+        );
+        assert!(text.contains("the kernel does not take"), "{seed}, {rest}: {text}");
     }
 }

@@ -1,0 +1,34 @@
+//! Interrupts of devices and the hypervisor take time from tasks, and the kernel's configuration says who is charged.
+
+use super::{ends, near, run, scenario, seeds, tasks, time, with_options};
+
+const OPTIONS: [&str; 2] = ["CONFIG_IRQ_TIME_ACCOUNTING=y", "CONFIG_PARAVIRT_TIME_ACCOUNTING=y"];
+
+/// 1 s of work on a CPU of which a tenth is taken: when it ends, and what it used.
+pub(super) fn gaps_are_charged_as_configured(kernel: &str) {
+    let knowing = with_options(kernel, &OPTIONS);
+    let load = tasks("\"hog\": {\"loop\": 1, \"run\": 1000000}");
+    for taken in ["irq=100us/1ms", "steal=1ms/10ms", "irq=50us/1ms,steal=500us/10ms"] {
+        for (kernel, used) in [(kernel, 1.111), (&knowing, 1.0)] {
+            let told = run(kernel, &format!("cpus=1,{taken}"), &load);
+            near(told.figures["time_s"], 1.111, 0.01, taken);
+            near(time(&told, "hog"), used, 0.01, taken);
+        }
+    }
+    // A kernel that knows shares what is left; the gaps always hit the same tick.
+    let two = tasks("\"a\": {\"loop\": -1, \"run\": 1000}, \"b\": {\"loop\": -1, \"run\": 1000}");
+    let told = run(&knowing, "cpus=1,irq=2ms/8ms", &two);
+    for task in ["a", "b"] {
+        near(time(&told, task), 0.75, 0.03, "half of what interrupts leave");
+    }
+}
+
+pub(super) fn random_scenarios_end_with_gaps(kernel: &str) {
+    let knowing = with_options(kernel, &OPTIONS);
+    for seed in seeds() {
+        let (rest, load) = scenario(seed);
+        let kernel = if seed % 2 == 0 { kernel } else { &knowing };
+        let gaps = ["irq=7us/100us,steal=300us/5ms", "irq=90us/1ms", "steal=4ms/9ms"];
+        ends(kernel, &format!("{rest},{}", gaps[seed as usize % 3]), seed, &load);
+    }
+}
