@@ -1,23 +1,19 @@
 //! The tree's own schedutil chooses frequencies, and CPUs work in proportion to them.
 
-use super::{Traced, ends, machine, near, run, scenario, seeds, tasks, time, with_options};
+use super::{ends, machine, near, run, scenario, seeds, tasks, time, trace_of, with_options};
 use schedlab_model::What;
-use schedlab_workload::{Machine as _, Observed, RecordSpec, RunSpec};
 use std::collections::BTreeMap;
+use std::path::Path;
 
 const OPTIONS: [&str; 2] = ["CONFIG_CPU_FREQ=y", "CONFIG_CPU_FREQ_GOV_SCHEDUTIL=y"];
 
-/// The changes of each CPU: when, in milliseconds, and to how many MHz.
+/// The changes of each CPU's frequency: when, in milliseconds, and to how many MHz.
 type Changes = BTreeMap<u64, Vec<(u64, u64)>>;
 
-/// The trace of a run, and its changes.
-fn changes(kernel: &str, rest: &str, load: &RunSpec) -> (Vec<u8>, Changes) {
-    let folder = tempfile::tempdir().unwrap();
-    let mut told = Traced(folder.path().join("x.dat"), Observed::default());
-    let load = RunSpec { record: Some(RecordSpec::default()), ..load.clone() };
-    machine(kernel, rest).unwrap().run(&load, &mut told).unwrap();
+fn changes(trace: &[u8]) -> Changes {
     let options = schedlab_trace::Options { arguments: true, ..Default::default() };
-    let mut source = schedlab_trace::open_with(&told.0, &options).unwrap();
+    let name = Path::new("x.dat");
+    let mut source = schedlab_trace::open_bytes_with(name, trace.to_vec(), &options).unwrap();
     let mut found = Changes::new();
     let (mut batch, mut first) = (Vec::new(), None);
     while source.next(&mut batch).unwrap() {
@@ -35,7 +31,7 @@ fn changes(kernel: &str, rest: &str, load: &RunSpec) -> (Vec<u8>, Changes) {
             found.entry(number("cpu_id=")).or_default().push(change);
         }
     }
-    (std::fs::read(&told.0).unwrap(), found)
+    found
 }
 
 pub(super) fn schedutil_chooses_frequencies(kernel: &str) {
@@ -44,16 +40,17 @@ pub(super) fn schedutil_chooses_frequencies(kernel: &str) {
     let one = "cpus=1,frequency=600MHz-2GHz";
     // A new task counts as half of what its CPU has left. 3 % of a CPU come to the lowest frequency.
     let light = tasks("\"a\": {\"loop\": -1, \"run\": 300, \"sleep\": 9700}");
-    let (_, changes_) = changes(kernel, one, &light);
-    let (at, last) = *changes_[&0].last().unwrap();
-    assert!(last == 600 && at < 200, "{changes_:?}");
+    let found = changes(&trace_of(kernel, one, &light));
+    let (at, last) = *found[&0].last().unwrap();
+    assert!(last == 600 && at < 200, "{found:?}");
     let hog = tasks("\"hog\": {\"loop\": -1, \"run\": 1000}");
-    let (bytes, changes_) = changes(kernel, one, &hog);
+    let trace = trace_of(kernel, one, &hog);
+    let found = changes(&trace);
     // 1.25 times a utilization of 80 % is all (map_util_perf). At full speed half of what lacks comes in 32 ms.
-    let rising = changes_[&0].is_sorted_by_key(|(_, mhz)| *mhz);
-    let (at, last) = *changes_[&0].last().unwrap();
-    assert!(rising && last == 2_000 && (20..=120).contains(&at), "{changes_:?}");
-    assert!(bytes == changes(kernel, one, &hog).0, "two traces of one run differ");
+    let rising = found[&0].is_sorted_by_key(|(_, mhz)| *mhz);
+    let (at, last) = *found[&0].last().unwrap();
+    assert!(rising && last == 2_000 && (20..=120).contains(&at), "{found:?}");
+    assert!(trace == trace_of(kernel, one, &hog), "two traces of one run differ");
     // 4 ms of work in each 10 ms: 1.25 times 40 % of the highest frequency, at which it takes 8 ms.
     let periodic = "\"loop\": -1, \"run\": 4000, \"timer\": {\"ref\": \"t\", \"period\": 10000}";
     let load = tasks(&format!("\"a\": {{{periodic}}}"));
@@ -62,9 +59,9 @@ pub(super) fn schedutil_chooses_frequencies(kernel: &str) {
     // CPUs of a policy change together, others do not.
     let bound = tasks(&format!("\"a\": {{\"cpus\": [1], {periodic}}}"));
     let two = "cpus=4,frequency=0-1:600MHz-2GHz+2-3:1GHz-3GHz";
-    let (_, changes_) = changes(kernel, two, &bound);
-    assert!(changes_[&0].len() > 20 && changes_[&0] == changes_[&1], "{changes_:?}");
-    assert!(!changes_.contains_key(&2), "{changes_:?}");
+    let found = changes(&trace_of(kernel, two, &bound));
+    assert!(found[&0].len() > 20 && found[&0] == found[&1], "{found:?}");
+    assert!(!found.contains_key(&2), "{found:?}");
     let why = machine(fixed, one).err().unwrap().to_string();
     assert!(why.contains("this kernel has no schedutil: schedlab sim build TREE --set"), "{why}");
 }

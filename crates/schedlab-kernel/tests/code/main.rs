@@ -324,17 +324,21 @@ fn loads_run(kernel: &str) {
 }
 
 fn two_runs_are_equal(kernel: &str) {
+    for rest in ["", ",irq=10us/1ms,steal=1ms/20ms"] {
+        let rest = format!("sockets=2,cores=8,smt=2{rest}");
+        let load = spec("hackbench", &[("groups", "2"), ("loops", "20")]);
+        let first = trace_of(kernel, &rest, &load);
+        assert!(first.len() > 100_000, "{}", first.len());
+        assert!(first == trace_of(kernel, &rest, &load), "two traces of one run differ");
+    }
+}
+
+fn trace_of(kernel: &str, rest: &str, load: &RunSpec) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
-    let load = spec("hackbench", &[("groups", "2"), ("loops", "20")]);
-    let load = RunSpec { record: Some(RecordSpec::default()), ..load };
-    let trace = |name: &str| {
-        let mut told = Traced(folder.path().join(name), Observed::default());
-        machine(kernel, "sockets=2,cores=8,smt=2").unwrap().run(&load, &mut told).unwrap();
-        std::fs::read(&told.0).unwrap()
-    };
-    let first = trace("first.dat");
-    assert!(first.len() > 100_000, "{}", first.len());
-    assert!(first == trace("second.dat"), "two traces of one run differ");
+    let load = RunSpec { record: Some(RecordSpec::default()), ..load.clone() };
+    let mut told = Traced(folder.path().join("x.dat"), Observed::default());
+    machine(kernel, rest).unwrap().run(&load, &mut told).unwrap();
+    std::fs::read(&told.0).unwrap()
 }
 
 fn code_takes_time(kernel: &str) {
