@@ -1,6 +1,6 @@
 //! Interrupts of devices and the hypervisor take time from tasks, and the kernel's configuration says who is charged.
 
-use super::{ends, near, run, scenario, seeds, tasks, time, with_options};
+use super::{ends, near, run, scenario, seeds, tasks, time, with, with_options};
 
 const OPTIONS: [&str; 2] = ["CONFIG_IRQ_TIME_ACCOUNTING=y", "CONFIG_PARAVIRT_TIME_ACCOUNTING=y"];
 
@@ -15,11 +15,13 @@ pub(super) fn gaps_are_charged_as_configured(kernel: &str) {
             near(time(&told, "hog"), used, 0.01, taken);
         }
     }
-    // A kernel that knows shares what is left; the gaps always hit the same tick.
-    let two = tasks("\"a\": {\"loop\": -1, \"run\": 1000}, \"b\": {\"loop\": -1, \"run\": 1000}");
-    let told = run(&knowing, "cpus=1,irq=2ms/8ms", &two);
-    for task in ["a", "b"] {
-        near(time(&told, task), 0.75, 0.03, "half of what interrupts leave");
+    // A quota of 20 ms of each 100 ms is one of what the kernel charges, and the world agrees.
+    let limited = with(tasks("\"hog\": {\"loop\": -1, \"run\": 1000}"), &[("cgroup_max", "20ms")]);
+    for taken in ["irq=500us/2ms", "steal=500us/2ms"] {
+        for kernel in [kernel, &knowing] {
+            let told = run(kernel, &format!("cpus=1,{taken}"), &limited);
+            near(time(&told, "hog"), 0.4, 0.04, taken);
+        }
     }
 }
 
