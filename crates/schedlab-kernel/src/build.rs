@@ -85,7 +85,9 @@ const UNITS: [&str; 28] = [
 const WRAPPED: [&str; 1] = ["dl_server_update_idle_time"];
 /// Units that schedulers of one's own need besides.
 const UNITS_OF_EXT: [&str; 1] = ["kernel/bpf/cpumask"];
-const GLUE: [&str; 5] = ["machine", "tasks", "knobs", "services", "scx"];
+/// Units that frequencies need.
+const UNITS_OF_SCHEDUTIL: [&str; 1] = ["drivers/cpufreq/cpufreq_governor_attr_set"];
+const GLUE: [&str; 6] = ["machine", "tasks", "knobs", "services", "scx", "frequency"];
 
 /// The name of the architecture.
 const ARCH: &str = "schedlab";
@@ -113,7 +115,7 @@ pub struct Built {
     /// The image's name, for `sim:kernel=NAME`.
     pub name: String,
     /// The tree or package.
-    pub(crate) source: String,
+    pub source: String,
     /// The symbols that were asked for.
     pub(crate) asked: String,
     /// What the kernel is.
@@ -415,10 +417,15 @@ impl Place {
 
     fn units(&self) -> Vec<String> {
         let config = fs::read_to_string(self.objects.join(".config")).unwrap_or_default();
-        let has_ext = of_config(&config).options.contains("with sched_ext");
-        let of_ext = UNITS_OF_EXT.iter().filter(|_| has_ext);
+        let options = of_config(&config).options;
+        let of_ext = UNITS_OF_EXT.iter().filter(|_| options.contains("with sched_ext"));
+        let of_schedutil = UNITS_OF_SCHEDUTIL.iter().filter(|_| options.contains("with schedutil"));
         let has = |unit: &&&str| self.tree.join(format!("{unit}.c")).is_file();
-        let units = UNITS.iter().chain(of_ext).filter(|unit| unit.ends_with('/') || has(unit));
+        let units = UNITS
+            .iter()
+            .chain(of_ext)
+            .chain(of_schedutil)
+            .filter(|unit| unit.ends_with('/') || has(unit));
         let units = units.map(|unit| match unit.ends_with('/') {
             true => (*unit).to_owned(),
             false => format!("{unit}.o"),
@@ -529,9 +536,18 @@ fn of_config(config: &str) -> OfCode {
         ("SCHED_AUTOGROUP", "autogroup"),
         ("SCHED_CLASS_EXT", "sched_ext"),
     ];
+    // None of them by default.
+    let asked = [
+        ("IRQ_TIME_ACCOUNTING", "interrupt time accounting"),
+        ("PARAVIRT_TIME_ACCOUNTING", "steal time accounting"),
+        ("CPU_FREQ_GOV_SCHEDUTIL", "schedutil"),
+    ];
     let options: Vec<String> = options
         .iter()
         .map(|(symbol, word)| format!("{} {word}", if has(symbol) { "with" } else { "without" }))
+        .chain(
+            asked.iter().filter(|(symbol, _)| has(symbol)).map(|(_, word)| format!("with {word}")),
+        )
         .collect();
     OfCode {
         cpus: number("CONFIG_NR_CPUS=").and_then(|cpus| u32::try_from(cpus).ok()).unwrap_or(0),

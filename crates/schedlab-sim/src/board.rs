@@ -20,7 +20,7 @@ pub trait Image {
     fn function(&self, address: u64) -> Option<String>;
 }
 
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 const CPUS: usize = 8_192;
 const DATA: usize = 131_072;
 const RECORDS: usize = 32_768;
@@ -45,7 +45,9 @@ const TOUCHED: usize = ARENA + 4;
 const TEXT_BYTES: usize = ARENA + 5;
 const CODE_1000: usize = ARENA + 6;
 const CPUS_AT: usize = ARENA + 7;
-const TOUCHED_AT: usize = CPUS_AT + 4 * CPUS;
+/// The words of a CPU.
+const CPU_WORDS: usize = 6;
+const TOUCHED_AT: usize = CPUS_AT + CPU_WORDS * CPUS;
 const DATA_AT: usize = TOUCHED_AT + CPUS;
 const RECORDS_AT: usize = DATA_AT + DATA;
 const TEXT_AT: usize = RECORDS_AT + RECORD_WORDS * RECORDS;
@@ -76,6 +78,14 @@ pub(crate) struct ControlGroup {
     pub(crate) files: Vec<(String, String)>,
 }
 
+/// Between which limits the frequency of a CPU changes, in kHz. All CPUs of a policy (from 1 on) have the same frequency.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Frequency {
+    pub(crate) policy: u64,
+    pub(crate) least: u64,
+    pub(crate) most: u64,
+}
+
 /// What a run sets before its load begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Preparation {
@@ -85,6 +95,12 @@ pub(crate) struct Preparation {
     pub(crate) skews: bool,
     /// Whether the load is a session, which has a group of its own.
     pub(crate) autogroup: bool,
+    /// Whether the kernel charges nobody for time in interrupts, and for what the hypervisor takes
+    /// (`CONFIG_IRQ_TIME_ACCOUNTING`, `CONFIG_PARAVIRT_TIME_ACCOUNTING`).
+    pub(crate) accounts_irq: bool,
+    pub(crate) accounts_steal: bool,
+    /// How each CPU's frequency may change; nothing for CPUs beyond them.
+    pub(crate) frequencies: Vec<Option<Frequency>>,
     /// Knobs with their values, by the kernel's names.
     pub(crate) knobs: Vec<(String, String)>,
     /// Control groups; parents come first.
@@ -95,10 +111,12 @@ pub(crate) struct Preparation {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Call<'c> {
     /// Interrupts reach a CPU: its clock's, those that CPUs sent it, and one that wakes tasks.
+    /// A device's has begun before, by so many nanoseconds.
     Interrupt {
         clock: bool,
         user: bool,
         wakes: Option<Wakes>,
+        device: u64,
     },
     /// The task on the CPU wakes another.
     Wake {
@@ -211,10 +229,23 @@ impl Who {
 /// What happened in the image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Happened {
-    Waking { cpu: usize },
-    Wakeup { cpu: usize, new: bool },
-    Migrate { from: usize, to: usize },
+    Waking {
+        cpu: usize,
+    },
+    Wakeup {
+        cpu: usize,
+        new: bool,
+    },
+    Migrate {
+        from: usize,
+        to: usize,
+    },
     Switch(Switched),
+    /// The frequency of a CPU is so many kHz.
+    Frequency {
+        cpu: usize,
+        khz: u64,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -306,9 +337,11 @@ impl Board {
         nodes.sort_unstable();
         nodes.dedup();
         let of_cpu = |(cpu, place): (usize, &Place)| {
+            let frequency = prepare.frequencies.get(cpu).copied().flatten();
+            let Frequency { policy, least, most } = frequency.unwrap_or_default();
             let node = nodes.binary_search(&place.node).unwrap_or(0) as u64;
             let [core, llc, socket] = [place.core, place.llc, place.socket].map(u64::from);
-            [core, llc, node, socket, hardware.capacity(cpu)]
+            [core, llc, node, socket, hardware.capacity(cpu), policy, least, most]
         };
         let count = nodes.len();
         let distance = |at: usize| if at / count == at % count { LOCAL } else { REMOTE };
@@ -324,9 +357,9 @@ impl Board {
     /// Enters the image for a CPU. Returns what the call returns: 0 or less an error's number.
     pub(crate) fn enter(&mut self, now: u64, cpu: usize, call: &Call<'_>) -> Result<i64, String> {
         let number = match call {
-            Call::Interrupt { clock, user, wakes } => {
+            Call::Interrupt { clock, user, wakes, device } => {
                 let count = u64::from(wakes.is_some());
-                self.set_arguments(&[u64::from(*clock), count, u64::from(*user)]);
+                self.set_arguments(&[u64::from(*clock), count, u64::from(*user), *device]);
                 if let Some(wakes) = wakes {
                     self.image.set_word(DATA_AT, wakes.task);
                     self.image.set_word(DATA_AT + 1, u64::from(wakes.cuts));
@@ -465,6 +498,7 @@ impl Board {
                 until: word(7),
                 since: word(8),
             }),
+            6 => Happened::Frequency { cpu: other as usize, khz: more },
             _ => return None,
         };
         let who = Who::of(word(2));
@@ -483,7 +517,22 @@ impl Board {
 
     /// When the first of the interrupts was sent that are on their way to a CPU.
     pub(crate) fn sent_at(&self, cpu: usize) -> u64 {
-        self.image.word(CPUS_AT + 4 * cpu + 3)
+        self.of_cpu(cpu, 3)
+    }
+
+    /// The frequency of a CPU in kHz, if the kernel changes it.
+    pub(crate) fn frequency(&self, cpu: usize) -> Option<u64> {
+        Some(self.of_cpu(cpu, 5)).filter(|&khz| khz > 0)
+    }
+
+    fn of_cpu(&self, cpu: usize, word: usize) -> u64 {
+        self.image.word(CPUS_AT + CPU_WORDS * cpu + word)
+    }
+
+    /// The hypervisor has taken a CPU for so many nanoseconds.
+    pub(crate) fn add_stolen(&mut self, cpu: usize, time: u64) {
+        let stolen = self.of_cpu(cpu, 4) + time;
+        self.image.set_word(CPUS_AT + CPU_WORDS * cpu + 4, stolen);
     }
 
     /// The most that newidle balancing of a domain cost by the kernel's own account, in nanoseconds.
@@ -499,17 +548,17 @@ impl Board {
 
     /// When the clock of a CPU goes off; `None`: it is stopped.
     pub(crate) fn clock(&self, cpu: usize) -> Option<u64> {
-        Some(self.image.word(CPUS_AT + 4 * cpu)).filter(|&at| at < NEVER)
+        Some(self.of_cpu(cpu, 0)).filter(|&at| at < NEVER)
     }
 
     /// Whether interrupts are on their way to a CPU.
     pub(crate) fn is_sent(&self, cpu: usize) -> bool {
-        self.image.word(CPUS_AT + 4 * cpu + 1) != 0
+        self.of_cpu(cpu, 1) != 0
     }
 
     /// Whether the task on a CPU is to give way on its return to user space.
     pub(crate) fn resched(&self, cpu: usize) -> bool {
-        self.image.word(CPUS_AT + 4 * cpu + 2) != 0
+        self.of_cpu(cpu, 2) != 0
     }
 
     /// The threads of the kernel, with their names.

@@ -233,7 +233,12 @@ impl Simulated {
 
     fn check_record(&self, spec: &RunSpec) -> Result<(), MachineError> {
         let Some(record) = &spec.record else { return Ok(()) };
-        let known = |event: &String| event.ends_with('?') || CALLS.contains(&event.as_str());
+        let has_frequencies = self.model.parts.has_frequencies();
+        let known = |event: &String| {
+            event.ends_with('?')
+                || CALLS.contains(&event.as_str())
+                || (has_frequencies && event == "power:cpu_frequency")
+        };
         let plain = record.events.iter().all(known)
             && record.pids.is_empty()
             && record.filters.is_empty()
@@ -438,7 +443,7 @@ impl Model {
 }
 
 /// What a trace says about itself before its first event.
-fn trace_info(model: &Model, world: &World, plan: &Plan, calls: bool) -> TraceInfo {
+fn trace_info(model: &Model, world: &World, plan: &Plan) -> TraceInfo {
     let mut info = TraceInfo::new("sim", Clock::Monotonic);
     info.cpus = model.topology.cpus();
     info.topology = Some(model.topology.clone());
@@ -455,7 +460,7 @@ fn trace_info(model: &Model, world: &World, plan: &Plan, calls: bool) -> TraceIn
     info.conditions = Some(conditions::of(model, world, plan));
     info.comms = world.comms();
     info.marks = plan.marks.clone();
-    info.others = World::call_formats().filter(|_| calls).collect();
+    info.others = world.other_formats().collect();
     info.kernel = Some(facts::kernel(model));
     info
 }
@@ -513,10 +518,11 @@ impl Machine for Simulated {
         world.boot();
         if let Some(record) = &spec.record {
             let calls = record.events.iter().any(|event| CALLS.contains(&event.as_str()));
-            let mut info = trace_info(&model, &world, &plan, calls);
             if calls {
                 world.tell_calls();
             }
+            world.tell_frequencies();
+            let mut info = trace_info(&model, &world, &plan);
             world.mark_speeds(info.marks.len() as u32);
             info.marks.extend(changes.iter().map(speed_mark));
             out.trace(&info).map_err(|error| MachineError::io("storing the trace", error))?;

@@ -160,6 +160,11 @@ enum Happening {
     Interrupt(usize),
     /// The way out of an interrupt on a CPU, in a kernel's own code.
     WayOut(usize),
+    /// The frequency of a CPU changes, by a kernel's own code.
+    Frequency {
+        cpu: usize,
+        khz: u64,
+    },
 }
 
 /// A CPU's piece of work. It began when the CPU's last path in a kernel's code ended.
@@ -187,6 +192,8 @@ struct Extras {
     ticks_armed: Vec<bool>,
     /// What takes CPUs from their tasks.
     gaps: Vec<gaps::Source>,
+    /// The part of its highest frequency that each CPU has, in millionths; none where frequencies do not change.
+    frequencies: Vec<u64>,
     /// What makes costs vary, if they do.
     noise: Option<noise::Noise>,
     /// Bandwidth of memory, if that has a limit.
@@ -457,6 +464,7 @@ impl World {
             Happening::Clock { cpu, at, awake } => self.clock_goes_off(cpu, at, awake),
             Happening::Interrupt(cpu) => self.sent_arrives(cpu),
             Happening::WayOut(cpu) => self.way_out(cpu),
+            Happening::Frequency { cpu, khz } => self.change_frequency(cpu, khz),
         }
     }
 

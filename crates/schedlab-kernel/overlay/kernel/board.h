@@ -13,7 +13,7 @@
 
 struct task_struct;
 
-#define BOARD_VERSION 2
+#define BOARD_VERSION 3
 #define BOARD_CPUS 8192
 #define BOARD_RECORDS 32768
 #define BOARD_DATA 131072
@@ -50,6 +50,8 @@ enum board_record {
 	RECORD_WAKEUP_NEW,
 	RECORD_MIGRATE,
 	RECORD_SWITCH,
+	/* `other` is the CPU, `more` its frequency in kHz. */
+	RECORD_FREQUENCY,
 };
 
 enum board_context { IN_TASK, IN_SOFTIRQ, IN_HARDIRQ };
@@ -69,8 +71,10 @@ enum board_context { IN_TASK, IN_SOFTIRQ, IN_HARDIRQ };
 #define NOBODY (~0ULL)
 
 struct board_cpu {
-	/* `sent_at`: when the first of what was sent and has not arrived was sent. */
-	u64 next_event, sent, resched, sent_at;
+	/*
+	 * `sent_at`: when the first of what was sent and has not arrived was sent; `stolen`: what the hypervisor has taken;
+	 * `frequency`: in kHz, if the kernel changes it. */
+	u64 next_event, sent, resched, sent_at, stolen, frequency;
 };
 
 struct board_record_ {
@@ -102,8 +106,8 @@ struct board {
 
 /* As schedlab-sim counts. */
 static_assert(offsetof(struct board, cpus) == 8 * 55);
-static_assert(offsetof(struct board, data) == 8 * 41015);
-static_assert(offsetof(struct board, text) == 8 * 499767);
+static_assert(offsetof(struct board, data) == 8 * 57399);
+static_assert(offsetof(struct board, text) == 8 * 516151);
 
 /*
  * A further name of a function, for what trees declare in several ways: their calls pass the same arguments first.
@@ -147,6 +151,10 @@ void schedlab_forget(struct task_struct *task);
 /* knobs.c */
 s64 schedlab_list_knobs(void);
 int schedlab_set_knob(const char *name, char *value);
+
+/* frequency.c */
+void schedlab_join_policy(int cpu, u64 number, u64 least, u64 most);
+void schedlab_start_governor(void);
 
 /* services.c */
 void *schedlab_take(size_t bytes);

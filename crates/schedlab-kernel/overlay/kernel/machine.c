@@ -33,6 +33,9 @@
 #include <linux/tick.h>
 #include <linux/timekeeping.h>
 #include <asm/irq_regs.h>
+#ifdef CONFIG_PARAVIRT
+#include <asm/paravirt.h>
+#endif
 #include <asm/topology.h>
 #include "smpboot.h"
 #include "board.h"
@@ -66,6 +69,8 @@ static unsigned long host_stack;
 /* Basic blocks of the kernel that ran so far, and when the image was entered. */
 u64 schedlab_blocks;
 static u64 blocks_before;
+/* Time that passed in this call without code. */
+static u64 waited;
 static struct task_struct *switched_from;
 static bool booted, idle_polls;
 /* Whether the load is a session: a process group that has a scheduling group of its own. */
@@ -218,7 +223,7 @@ struct board_record_ *schedlab_record(u64 kind)
 
 u64 schedlab_now(void)
 {
-	board->passed = (schedlab_blocks - blocks_before) * board->code_1000 / 1000;
+	board->passed = (schedlab_blocks - blocks_before) * board->code_1000 / 1000 + waited;
 	return board->now + board->passed;
 }
 
@@ -263,6 +268,15 @@ u64 timekeeping_max_deferment(void)
 {
 	return KTIME_MAX;
 }
+
+#ifdef CONFIG_PARAVIRT
+struct static_key paravirt_steal_enabled, paravirt_steal_rq_enabled;
+
+u64 paravirt_steal_clock(int cpu)
+{
+	return board->cpus[cpu].stolen;
+}
+#endif
 
 void do_timer(unsigned long ticks)
 {
@@ -379,6 +393,9 @@ static void take(u64 what, bool outside)
 	local_irq_disable();
 	before = set_irq_regs(&regs);
 	irq_enter();
+	/* That of a device has begun before. */
+	if (outside)
+		waited = board->arguments[3];
 	if (what & IRQ_TIMER) {
 		board->cpus[schedlab_cpu].next_event = KTIME_MAX;
 		clock->event_handler(clock);
@@ -416,7 +433,7 @@ void schedlab_interrupt(u64 what)
 {
 	what |= board->cpus[schedlab_cpu].sent;
 	board->cpus[schedlab_cpu].sent = 0;
-	if (what != IRQ_POLLED || board->arguments[1])
+	if (what != IRQ_POLLED || board->arguments[1] || board->arguments[3])
 		take(what, board->call == CALL_INTERRUPT);
 	schedlab_settle_own();
 }
@@ -497,17 +514,20 @@ static void place_on_node(int cpu, int node)
 }
 #endif
 
-/* For each CPU its core, LLC, node, socket and capacity; then the distances of all nodes. */
+/* For each CPU its core, LLC, node, socket, capacity, and its policy of cpufreq with limits; then the distances of all nodes. */
 static void read_places(void)
 {
 	u64 *from = board->data;
 	int cpu, other;
 
-	for (cpu = 0; cpu < schedlab_cpus; cpu++, from += 5) {
+	for (cpu = 0; cpu < schedlab_cpus; cpu++, from += 8) {
 		schedlab_places[cpu] = (struct schedlab_place) {
 			.core = from[0], .llc = from[1], .node = from[2], .socket = from[3],
 		};
 		schedlab_capacity[cpu] = from[4];
+#ifdef CONFIG_CPU_FREQ
+		schedlab_join_policy(cpu, from[5], from[6], from[7]);
+#endif
 	}
 	for (cpu = 0; cpu < schedlab_cpus; cpu++) {
 		struct schedlab_place *own = &schedlab_places[cpu];
@@ -640,6 +660,9 @@ static int rest(void *unused)
 	}
 #endif
 	booted = true;
+#ifdef CONFIG_CPU_FREQ
+	schedlab_start_governor();
+#endif
 	schedlab_become_user();
 }
 
@@ -661,6 +684,13 @@ static void start_machine(struct task_struct *from)
 	start_clock(0);
 	local_irq_enable();
 	sched_clock_init();
+#ifdef CONFIG_IRQ_TIME_ACCOUNTING
+	enable_sched_clock_irqtime();
+#endif
+#ifdef CONFIG_PARAVIRT
+	static_key_slow_inc(&paravirt_steal_enabled);
+	static_key_slow_inc(&paravirt_steal_rq_enabled);
+#endif
 	schedlab_boot_tasks();
 	system_state = SYSTEM_SCHEDULING;
 	schedlab_thread(rest, NULL, "init");
@@ -727,6 +757,7 @@ void schedlab_enter(struct board *of)
 		cpus[board->touched_cpus[at]].touched = false;
 	board->touched = board->records = 0;
 	blocks_before = schedlab_blocks;
+	waited = 0;
 	if (board->version != BOARD_VERSION || board->stopped) {
 		board->stopped = 1;
 		return;

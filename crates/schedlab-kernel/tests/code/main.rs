@@ -10,6 +10,8 @@
     reason = "a test program with a main of its own is not seen as one"
 )]
 
+mod frequency;
+mod gaps;
 mod jobs;
 mod port;
 mod replay;
@@ -54,6 +56,10 @@ const TESTS: &[(&str, Test)] = &[
     ("a_machine_is_like_another", replay::a_machine_is_like_another),
     ("pools_are_proved_and_repeat", jobs::pools_are_proved_and_repeat),
     ("what_pools_drop_or_refuse_is_told", jobs::what_pools_drop_or_refuse_is_told),
+    ("gaps_are_charged_as_the_kernel_is_configured", gaps::gaps_are_charged_as_configured),
+    ("schedutil_chooses_frequencies", frequency::schedutil_chooses_frequencies),
+    ("random_scenarios_end_with_frequencies", frequency::random_scenarios_end_with_frequencies),
+    ("random_scenarios_end_with_gaps", gaps::random_scenarios_end_with_gaps),
     ("a_misfit_moves_to_a_big_cpu", a_misfit_moves),
     ("wrong_machines_are_refused_before_anything_runs", wrong_machines_are_refused),
     ("the_port_shares_a_cpu_as_the_kernel_does", port::the_port_shares_a_cpu),
@@ -126,6 +132,14 @@ fn kernels(rows: &mut Vec<String>) -> Vec<String> {
         }
     }
     kernels
+}
+
+/// The image of a kernel that was built with further symbols.
+fn with_options(kernel: &str, symbols: &[&str]) -> String {
+    let source = Built::find(kernel).unwrap().source;
+    let set = symbols.iter().map(|&one| one.to_owned()).collect();
+    let limit = Nanos::from_secs(1_800);
+    build(&Wanted { source, config: None, set, name: None, limit }).unwrap().name
 }
 
 fn machine(kernel: &str, rest: &str) -> Result<OfTree, MachineError> {
@@ -313,17 +327,21 @@ fn loads_run(kernel: &str) {
 }
 
 fn two_runs_are_equal(kernel: &str) {
+    for rest in ["", ",irq=10us/1ms,steal=1ms/20ms"] {
+        let rest = format!("sockets=2,cores=8,smt=2{rest}");
+        let load = spec("hackbench", &[("groups", "2"), ("loops", "20")]);
+        let first = trace_of(kernel, &rest, &load);
+        assert!(first.len() > 100_000, "{}", first.len());
+        assert!(first == trace_of(kernel, &rest, &load), "two traces of one run differ");
+    }
+}
+
+fn trace_of(kernel: &str, rest: &str, load: &RunSpec) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
-    let load = spec("hackbench", &[("groups", "2"), ("loops", "20")]);
-    let load = RunSpec { record: Some(RecordSpec::default()), ..load };
-    let trace = |name: &str| {
-        let mut told = Traced(folder.path().join(name), Observed::default());
-        machine(kernel, "sockets=2,cores=8,smt=2").unwrap().run(&load, &mut told).unwrap();
-        std::fs::read(&told.0).unwrap()
-    };
-    let first = trace("first.dat");
-    assert!(first.len() > 100_000, "{}", first.len());
-    assert!(first == trace("second.dat"), "two traces of one run differ");
+    let load = RunSpec { record: Some(RecordSpec::default()), ..load.clone() };
+    let mut told = Traced(folder.path().join("x.dat"), Observed::default());
+    machine(kernel, rest).unwrap().run(&load, &mut told).unwrap();
+    std::fs::read(&told.0).unwrap()
 }
 
 fn code_takes_time(kernel: &str) {
@@ -425,7 +443,7 @@ fn wrong_machines_are_refused(kernel: &str) {
         ("cpus=9000", "invalid number of CPUs 9000: use 1 to "),
         ("hz=1000", "a build decides it"),
         ("skew-tick=1", "invalid skew-tick=1"),
-        ("irq=10us/1ms", "does not work with a kernel's own code yet"),
+        ("irq=1ms/1ms", "use a length above 0 and below the period"),
         ("idle=nap", "use halt or poll"),
     ] {
         let why = machine(kernel, rest).err().unwrap().to_string();
@@ -518,17 +536,19 @@ const FOUND: [u64; 1] = [378];
 fn random_scenarios_end(kernel: &str) {
     for seed in seeds().chain(FOUND) {
         let (rest, load) = scenario(seed);
-        let mut machine =
-            machine(kernel, &rest).unwrap_or_else(|why| panic!("{seed}, {rest}: {why}"));
-        let ran = machine.run(&load, &mut Observed::default());
-        // The kernel may say no to a load; it must not stop.
-        if let Err(why) = ran {
-            let text = why.to_string();
-            assert!(
-                !text.contains("stopped") && !text.contains("account"),
-                "{seed}, {rest}: {text}\n{load:?}"
-            );
-            assert!(text.contains("the kernel does not take"), "{seed}, {rest}: {text}");
-        }
+        ends(kernel, &rest, seed, &load);
+    }
+}
+
+/// The kernel may say no to a load; it must not stop.
+fn ends(kernel: &str, rest: &str, seed: u64, load: &RunSpec) {
+    let mut machine = machine(kernel, rest).unwrap_or_else(|why| panic!("{seed}, {rest}: {why}"));
+    if let Err(why) = machine.run(load, &mut Observed::default()) {
+        let text = why.to_string();
+        assert!(
+            !text.contains("stopped") && !text.contains("account"),
+            "{seed}, {rest}: {text}\n{load:?}"
+        );
+        assert!(text.contains("the kernel does not take"), "{seed}, {rest}: {text}");
     }
 }

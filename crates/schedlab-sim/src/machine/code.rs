@@ -11,8 +11,11 @@ use schedlab_model::Knob;
 use schedlab_workload::MachineName;
 use schedlab_workload::knobs::{FEATURES, TUNABLES, read, tunable};
 
-/// Parts of the world that a kernel's own code does not know of yet.
-const NOT_YET: [&str; 2] = ["irq", "steal"];
+/// Options of a kernel: it charges no task for interrupts, for what the hypervisor takes.
+const IRQ_TIME: &str = "interrupt time accounting";
+const STEAL_TIME: &str = "steal time accounting";
+/// The governor of frequencies.
+const SCHEDUTIL: &str = "schedutil";
 /// What a build decides.
 const OF_BUILD: [&str; 2] = ["hz", "preempt"];
 
@@ -26,14 +29,8 @@ impl Model {
         for key in ["kernel", "scx", "scx-set"] {
             rest.settings.remove(key);
         }
-        for key in NOT_YET.iter().chain(&OF_BUILD) {
-            if !rest.settings.contains_key(*key) {
-                continue;
-            }
-            let why = match OF_BUILD.contains(key) {
-                true => "a build decides it: schedlab sim build TREE --set CONFIG_...=y",
-                false => "it does not work with a kernel's own code yet: leave it out",
-            };
+        if let Some(key) = OF_BUILD.iter().find(|key| rest.settings.contains_key(**key)) {
+            let why = "a build decides it: schedlab sim build TREE --set CONFIG_...=y";
             return Err(format!("{OF_NAME}invalid {key}: {why}"));
         }
         let polls = match rest.settings.remove("idle").as_deref() {
@@ -62,13 +59,21 @@ impl Model {
         // Both are the kernel's here.
         let skews = std::mem::take(&mut model.parts.skew_tick);
         let autogroup = std::mem::take(&mut model.autogroup);
-        if autogroup && !code.options.contains("with autogroup") {
+        if autogroup && !code.has("autogroup") {
             return Err(format!(
                 "{OF_NAME}invalid autogroup: this kernel has none (CONFIG_SCHED_AUTOGROUP)"
             ));
         }
+        if model.parts.has_frequencies() && !code.has(SCHEDUTIL) {
+            let how = "--set CONFIG_CPU_FREQ=y --set CONFIG_CPU_FREQ_GOV_SCHEDUTIL=y";
+            return Err(format!(
+                "{OF_NAME}invalid frequency: this kernel has no schedutil: schedlab sim build TREE {how}"
+            ));
+        }
+        let [accounts_irq, accounts_steal] = [IRQ_TIME, STEAL_TIME].map(|of| code.has(of));
+        let switches = Preparation { polls, skews, autogroup, ..Preparation::default() };
+        model.prepared = Preparation { accounts_irq, accounts_steal, ..switches };
         model.code = Some(code);
-        model.prepared = Preparation { polls, skews, autogroup, ..Preparation::default() };
         Ok(model)
     }
 
@@ -138,7 +143,7 @@ impl Model {
             crate::ControlGroup { parent: group.parent, files }
         };
         let groups = grouping.groups.iter().map(group).collect();
-        Preparation { groups, ..self.prepared.clone() }
+        Preparation { groups, frequencies: self.parts.frequency.clone(), ..self.prepared.clone() }
     }
 }
 

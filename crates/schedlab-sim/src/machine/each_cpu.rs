@@ -2,8 +2,10 @@
 
 use super::setting::Wrong;
 use crate::Gap;
+use crate::board::Frequency;
 use schedlab_model::{CpuSet, Nanos};
 use schedlab_stats::Random;
+use std::cell::Cell;
 
 /// The value of each CPU; `None`: the text gives it none.
 ///
@@ -68,15 +70,45 @@ impl Takes {
     }
 }
 
-/// The gaps of all CPUs from `begin` on. Each source begins at a part of its period that `seed` and `stream` decide.
-pub(super) fn gaps(takes: &[Option<Takes>], seed: u64, stream: u64, begin: u64) -> Vec<Gap> {
+/// The gaps of all CPUs from `begin` on. Each source begins at a part of its period that `seed` decides.
+pub(super) fn gaps(takes: &[Option<Takes>], seed: u64, is_steal: bool, begin: u64) -> Vec<Gap> {
+    let stream = if is_steal { 0x7374_6561 } else { 0x6972_7100 };
     let mut dice = Random::new(seed ^ stream);
     let gap = |(cpu, takes): (usize, &Option<Takes>)| {
         let Takes { length, period } = (*takes)?;
         let part = u128::from(period) * dice.below(1_000_000) as u128 / 1_000_000;
-        Some(Gap { cpu, period, length, first: begin + part as u64 })
+        Some(Gap { cpu, period, length, first: begin + part as u64, is_steal })
     };
     takes.iter().enumerate().filter_map(gap).collect()
+}
+
+/// The limits of each CPU's frequency. CPUs that a part names share a policy; without names each has its own.
+pub(super) fn frequencies(text: &str, cpus: usize) -> Result<Vec<Option<Frequency>>, Wrong> {
+    const FORM: &str = "use LOWEST-HIGHEST, as in 600MHz-2GHz";
+    let policy = Cell::new(0);
+    let read = |text: &str| {
+        let (least, most) = text.split_once('-').ok_or(FORM)?;
+        policy.set(policy.get() + 1);
+        match (khz(least), khz(most)) {
+            (Some(least), Some(most)) if (1..=most).contains(&least) => {
+                Ok(Frequency { policy: policy.get(), least, most })
+            }
+            _ => Err(FORM.to_owned()),
+        }
+    };
+    let mut all = values("frequency", text, cpus, &read)?;
+    if !text.contains(':') {
+        (1..).zip(all.iter_mut().flatten()).for_each(|(number, of)| of.policy = number);
+    }
+    Ok(all)
+}
+
+/// Reads a frequency such as `2.4GHz`, up to 100 GHz, in kHz.
+fn khz(text: &str) -> Option<u64> {
+    let (number, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic())?);
+    let unit = [("kHz", 1.0), ("MHz", 1e3), ("GHz", 1e6)].iter().find(|(name, _)| *name == unit)?.1;
+    let khz = (number.parse::<f64>().ok()? * unit).round();
+    (1.0..=1e8).contains(&khz).then_some(khz as u64)
 }
 
 /// Reads bytes a second: `20GB`, `1.5GiB`, `800MB/s`.
@@ -126,6 +158,19 @@ mod tests {
         ] {
             let error = of(text).unwrap_err();
             assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn frequencies_belong_to_policies() {
+        let of = |text: &str| frequencies(text, 3).map_err(|wrong| wrong.plain().to_owned());
+        let one = |policy, least, most| Some(Frequency { policy, least, most });
+        let own = [1, 2, 3].map(|policy| one(policy, 600_000, 2_000_000));
+        assert_eq!(of("600MHz-2GHz").unwrap(), own);
+        let shared = [one(1, 1, 2_400_000), None, one(1, 1, 2_400_000)];
+        assert_eq!(of("0,2:1kHz-2.4GHz").unwrap(), shared);
+        for text in ["2GHz", "2GHz-1GHz", "0GHz-1GHz", "1-2", "1GHz-1e9GHz", "1GHz-2Hz"] {
+            assert!(of(text).unwrap_err().contains("use LOWEST-HIGHEST"), "{text}");
         }
     }
 

@@ -78,7 +78,9 @@ impl MachineFile {
                 return Ok(());
             }
             ("costs", Value::Table(costs)) => return self.take_costs(costs),
-            ("capacity" | "irq" | "steal", Value::Table(values)) => of_cpus(field, values)?,
+            ("capacity" | "irq" | "steal" | "frequency", Value::Table(values)) => {
+                of_cpus(field, values)?
+            }
             (_, Value::String(text)) => text.clone(),
             (_, Value::Integer(number)) => number.to_string(),
             (_, Value::Boolean(yes)) => yes.to_string(),

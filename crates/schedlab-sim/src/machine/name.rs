@@ -128,6 +128,7 @@ pub(crate) const SETTINGS: &[&str] = &[
     "skew-tick",
     "irq",
     "steal",
+    "frequency",
     "node-bandwidth",
     "llc-bandwidth",
     "autogroup",
@@ -147,7 +148,13 @@ impl Model {
     /// # Errors
     /// A sentence: a setting that does not exist, a value that is wrong, a topology that is impossible.
     pub fn of(name: &MachineName, costs: Option<&str>) -> Result<Self, String> {
-        Self::read(name, costs, CPUS_MAX).map_err(|wrong| wrong.why)
+        let model = Self::read(name, costs, CPUS_MAX).map_err(|wrong| wrong.why)?;
+        match model.parts.has_frequencies() {
+            true => Err(format!(
+                "{OF_NAME}invalid frequency: schedutil, a kernel's own code, chooses it: use sim:kernel=TREE"
+            )),
+            false => Ok(model),
+        }
     }
 
     /// As [`Self::of`], with at most `most` CPUs.
@@ -333,6 +340,10 @@ mod tests {
             ("sim:skew-tick=1", "invalid skew-tick=1"),
             ("sim:cpus=2,irq=2:10us/1ms", "there is no CPU 2: use 0 to 1"),
             ("sim:irq=600us/1ms,steal=6ms/10ms", "take more than 95 % of CPU 0"),
+            ("sim:frequency=1GHz-2GHz", "schedutil, a kernel's own code, chooses it"),
+            ("sim:frequency=2GHz-1GHz", "use LOWEST-HIGHEST"),
+            ("sim:frequency=1-2", "use LOWEST-HIGHEST"),
+            ("sim:cpus=2,frequency=2:1GHz-2GHz", "there is no CPU 2"),
             ("sim:node-bandwidth=7", "invalid node-bandwidth=7: use bytes a second"),
             ("sim:node-bandwidth=7GB,llc-bandwidth=7GB", "exclude each other"),
         ] {

@@ -37,6 +37,11 @@ fn names(knob: &str) -> [String; 7] {
 }
 
 impl OfCode {
+    /// Whether its configuration has an option, by the word in `options`.
+    pub(super) fn has(&self, option: &str) -> bool {
+        self.options.contains(&format!("with {option}"))
+    }
+
     /// The kernel's own name of a knob, with its value.
     pub(super) fn own_name(&self, knob: &str) -> Option<&(String, String)> {
         let names = names(knob);

@@ -1,9 +1,10 @@
 //! Parts of a machine that are off by default, and were not compared with a kernel: capacities, noise, skewed ticks,
-//! interrupts, steal, shared bandwidth.
+//! interrupts, steal, frequencies, shared bandwidth.
 
-use super::each_cpu::{Takes, bytes, gaps, values};
+use super::each_cpu::{Takes, bytes, frequencies, gaps, values};
 use super::setting::{OF_NAME, Wrong, take};
 use crate::World;
+use crate::board::Frequency;
 use crate::policy_view::FULL_CAPACITY;
 use schedlab_model::{Place, Topology};
 use schedlab_workload::MachineName;
@@ -19,6 +20,8 @@ pub(super) struct Parts {
     /// What interrupts, and what the hypervisor takes of each CPU.
     irq: Vec<Option<Takes>>,
     steal: Vec<Option<Takes>>,
+    /// Between which limits the kernel chooses each CPU's frequency.
+    pub(super) frequency: Vec<Option<Frequency>>,
     /// Bytes a second that the CPUs of each node, or of each LLC, share.
     node_bandwidth: Option<u64>,
     llc_bandwidth: Option<u64>,
@@ -28,10 +31,23 @@ impl Parts {
     pub(super) fn take(name: &mut MachineName, topology: &Topology) -> Result<Self, Wrong> {
         let skew_tick: bool = take(name, "skew-tick")?.unwrap_or(false);
         let (irq, steal) = takes(name, topology.places().len())?;
+        let frequency = match name.settings.remove("frequency") {
+            Some(text) => frequencies(&text, topology.places().len())?,
+            None => Vec::new(),
+        };
         let (node_bandwidth, llc_bandwidth) = bandwidths(name)?;
         let capacities = capacities(name, topology)?;
         let noise = noise(name)?;
-        Ok(Self { capacities, noise, skew_tick, irq, steal, node_bandwidth, llc_bandwidth })
+        Ok(Self {
+            capacities,
+            noise,
+            skew_tick,
+            irq,
+            steal,
+            frequency,
+            node_bandwidth,
+            llc_bandwidth,
+        })
     }
 
     /// Makes a machine of other CPUs of it: each is as the CPU of this number was, or usual if there was none.
@@ -41,8 +57,17 @@ impl Parts {
         };
         self.irq = of(&self.irq);
         self.steal = of(&self.steal);
+        if self.has_frequencies() {
+            let of = |cpu: &usize| self.frequency.get(*cpu).copied().flatten();
+            self.frequency = from.iter().map(of).collect();
+        }
         let capacity = |cpu: &usize| self.capacities.get(*cpu).copied().unwrap_or(FULL_CAPACITY);
         self.capacities = from.iter().map(capacity).collect();
+    }
+
+    /// Whether the kernel changes frequencies.
+    pub(super) fn has_frequencies(&self) -> bool {
+        self.frequency.iter().any(Option::is_some)
     }
 
     /// Those that are in use, a sentence each.
@@ -55,6 +80,7 @@ impl Parts {
             ("skew-tick", "the ticks of CPUs are spread", self.skew_tick),
             ("irq", "interrupts take time from tasks", takes(&self.irq)),
             ("steal", "the hypervisor takes time from tasks", takes(&self.steal)),
+            ("frequency", "CPUs change their frequency", self.has_frequencies()),
             ("node-bandwidth", "CPUs of a node share memory", self.node_bandwidth.is_some()),
             ("llc-bandwidth", "CPUs of an LLC share memory", self.llc_bandwidth.is_some()),
         ];
@@ -65,8 +91,8 @@ impl Parts {
 
     pub(super) fn set_up(&self, topology: &Topology, world: &mut World, seed: u64) {
         let begin = world.began_at();
-        let mut all = gaps(&self.irq, seed, 0x6972_7100, begin);
-        all.extend(gaps(&self.steal, seed, 0x7374_6561, begin));
+        let mut all = gaps(&self.irq, seed, false, begin);
+        all.extend(gaps(&self.steal, seed, true, begin));
         world.set_gaps(&all);
         world.set_noise(self.noise, seed);
         let places = topology.places();

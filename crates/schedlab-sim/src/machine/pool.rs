@@ -145,7 +145,7 @@ impl Executor for SimulatedPool {
         let (mut plan, crew) = self.plan(run);
         let mut world = self.world(&mut plan);
         self.runs += 1;
-        let info = self.records.then(|| trace_info(&self.model, &world, &plan, false));
+        let info = self.records.then(|| trace_info(&self.model, &world, &plan));
         let mut events = Vec::new();
         let mut keep = |batch: &[Event]| events.extend_from_slice(batch);
         let failed =

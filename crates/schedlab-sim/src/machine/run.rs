@@ -219,7 +219,7 @@ impl<'r> Run<'r> {
         let mut failed: Option<io::Error> = None;
         let until = self.keeps_until.unwrap_or(u64::MAX);
         // Arguments come after their events: those are kept until then.
-        let with_calls = self.world.tells_calls();
+        let with_calls = self.world.tells_arguments();
         let mut told = Vec::new();
         let mut bytes = self.kept;
         let room = self.room.unwrap_or(u64::MAX);

@@ -10,14 +10,17 @@ use schedlab_workload::{Done, Op};
 use std::collections::BTreeMap;
 
 /// The tracepoints, by the index that their events carry.
-const FORMATS: [&str; 6] = [
+const FORMATS: [&str; 7] = [
     "sys_enter_read",
     "sys_exit_read",
     "sys_enter_write",
     "sys_exit_write",
     "sys_enter_futex",
     "sys_exit_futex",
+    FREQUENCY,
 ];
+/// The tracepoint of frequencies. Traces without it do not declare it.
+const FREQUENCY: &str = "cpu_frequency";
 const READ: u16 = 0;
 const WRITE: u16 = 2;
 const FUTEX: u16 = 4;
@@ -35,6 +38,8 @@ const FIRST_END: u32 = 3;
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     pub(super) is_told: bool,
+    /// Whether changes of frequencies are events too.
+    tells_frequencies: bool,
     /// The arguments of the events that were not handed out, in order.
     arguments: Vec<String>,
     /// How many tasks the wakeup that a task performs finds asleep.
@@ -48,15 +53,36 @@ impl World {
         self.allow_short_way();
     }
 
-    #[must_use]
-    pub(crate) fn tells_calls(&self) -> bool {
-        self.calls.is_told
+    /// From now on changes of frequencies are events, if the kernel makes any.
+    pub(crate) fn tell_frequencies(&mut self) {
+        self.calls.tells_frequencies = self.has_frequencies();
     }
 
-    /// The tracepoints of such calls, in the order of their numbers.
-    pub(crate) fn call_formats() -> impl Iterator<Item = OtherFormat> {
-        let format = |name: &str| OtherFormat { system: "syscalls".into(), name: name.into() };
-        FORMATS.into_iter().map(format)
+    #[must_use]
+    pub(crate) fn tells_arguments(&self) -> bool {
+        self.calls.is_told || self.calls.tells_frequencies
+    }
+
+    /// The tracepoints whose events may come, in the order of their numbers.
+    pub(crate) fn other_formats(&self) -> impl Iterator<Item = OtherFormat> {
+        let count = match (self.calls.tells_frequencies, self.calls.is_told) {
+            (true, _) => FORMATS.len(),
+            (_, true) => FORMATS.len() - 1,
+            _ => 0,
+        };
+        FORMATS.into_iter().take(count).map(|name| {
+            let system = if name == FREQUENCY { "power" } else { "syscalls" };
+            OtherFormat { system: system.into(), name: name.into() }
+        })
+    }
+
+    /// A CPU gets another frequency.
+    pub(super) fn tell_frequency(&mut self, cpu: usize, khz: u64) {
+        if self.calls.tells_frequencies {
+            self.calls.arguments.push(format!("state={khz} cpu_id={cpu}"));
+            let format = FORMATS.len() as u16 - 1;
+            self.emit(cpu, Context::HardIrq, What::Other { format });
+        }
     }
 
     /// The arguments of the events of calls that were handed out last, in order.

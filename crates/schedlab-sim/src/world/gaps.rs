@@ -4,6 +4,9 @@
 //! `task_clock`). What else happens to the CPU meanwhile waits for the gap's end: interrupts are off, or the CPU does
 //! not exist. A CPU that idles has no gaps: nothing would wait for them but a wakeup. Load averages by interrupts are
 //! left out (`update_irq_load_avg`).
+//!
+//! Where a kernel's own code decides, it learns of a gap at its end: of an interrupt that took so long, and of what the
+//! hypervisor took. Its configuration says who is charged for that.
 
 use super::{Happening, World};
 
@@ -17,6 +20,8 @@ pub struct Gap {
     pub length: u64,
     /// When the first gap begins, in nanoseconds on the world's clock.
     pub first: u64,
+    /// Whether the hypervisor takes it; otherwise it is an interrupt.
+    pub is_steal: bool,
 }
 
 /// A source of gaps, and whether its next one is planned.
@@ -57,24 +62,27 @@ impl World {
 
     /// A gap begins, or the one under way becomes longer.
     pub(super) fn gap(&mut self, number: usize) {
-        let Gap { cpu, period, length, .. } = self.extras.gaps[number].gap;
+        let Gap { cpu, period, length, is_steal, .. } = self.extras.gaps[number].gap;
         if self.scene.cpus[cpu].running.is_none() {
             self.extras.gaps[number].armed = false;
             return;
         }
         self.agenda.post(self.scene.now + period, cpu, Happening::Gap(number));
+        let from = self.time_of(cpu);
         let of = &mut self.scene.cpus[cpu];
-        of.gap_until = of.gap_until.max(self.scene.now) + length;
+        of.gap_until = of.gap_until.max(from) + length;
         of.gone += length;
         let until = of.gap_until;
         self.agenda.post(until, cpu, Happening::GapEnds(cpu));
         self.respeed(cpu);
+        self.keep_gap_for_code(cpu, length, is_steal);
     }
 
     pub(super) fn gap_ends(&mut self, cpu: usize) {
         if !self.is_in_gap(cpu) {
             self.respeed(cpu);
             self.look(cpu);
+            self.comes_back(cpu);
         }
     }
 
@@ -84,6 +92,9 @@ impl World {
             Happening::Timer(task, ..) => self.scene.tasks[task.index()].cpu,
             Happening::Arrive(cpu, _) | Happening::Resched(cpu) | Happening::TickOf(cpu) => cpu,
             Happening::Push(push) => push.from,
+            Happening::Clock { cpu, .. } | Happening::Interrupt(cpu) | Happening::WayOut(cpu) => {
+                cpu
+            }
             _ => return false,
         };
         let waits = self.is_in_gap(cpu);

@@ -48,6 +48,8 @@ pub(super) struct Code {
     is_up: bool,
     /// CPUs to which interrupts are on their way.
     sent: Vec<bool>,
+    /// What interrupts of devices and the hypervisor took of each CPU since the kernel last knew.
+    gaps: Vec<[u64; 2]>,
     threads: BTreeMap<Pid, Comm>,
     /// The latest time to which a CPU has come.
     latest: u64,
@@ -60,16 +62,28 @@ impl World {
     /// From now on the scheduler of an image decides, whatever policy the world has.
     pub(crate) fn follow_code(&mut self, board: Board, prepare: Preparation) {
         let sent = vec![false; self.scene.cpus.len()];
+        let gaps = vec![[0; 2]; sent.len()];
         let threads = BTreeMap::new();
         let whole = self.config.costs;
         let (latest, shortest, is_up) = (0, [u64::MAX; 2], false);
-        let code = Code { board, prepare, is_up, sent, threads, latest, whole, shortest };
+        let code = Code { board, prepare, is_up, sent, gaps, threads, latest, whole, shortest };
         self.code = Some(Box::new(code));
     }
 
     /// Whether an image decides instead of the policy.
     pub(super) fn has_code(&self) -> bool {
         self.code.is_some()
+    }
+
+    /// Whether the kernel changes frequencies.
+    pub(super) fn has_frequencies(&self) -> bool {
+        self.code.as_ref().is_some_and(|code| code.prepare.frequencies.iter().any(Option::is_some))
+    }
+
+    /// The highest frequency of a CPU in kHz, if the kernel changes it.
+    pub(super) fn most_frequency(&self, cpu: usize) -> Option<u64> {
+        let frequencies = &self.code.as_ref()?.prepare.frequencies;
+        frequencies.get(cpu).copied().flatten().map(|of| of.most)
     }
 
     /// The names of the kernel's threads.
@@ -92,7 +106,11 @@ impl World {
             Err(why) => self.broken = Some(why),
         }
         self.code = Some(code);
-        (0..self.scene.cpus.len()).for_each(|cpu| self.plan(cpu, 0));
+        for cpu in 0..self.scene.cpus.len() {
+            self.plan(cpu, 0);
+            let khz = self.code.as_ref().and_then(|code| code.board.frequency(cpu));
+            khz.into_iter().for_each(|khz| self.set_frequency(cpu, khz));
+        }
         let first = match self.starter {
             Some(starter) => vec![starter],
             None => self.spawn.clone(),
@@ -129,7 +147,8 @@ impl World {
         self.enter_code(0, &Call::Sleep);
         while self.broken.is_none() {
             if let Some(cpu) = (0..cpus).find(|&cpu| self.is_sent(cpu)) {
-                self.enter_code(cpu, &Call::Interrupt { clock: false, user: true, wakes: None });
+                let call = Call::Interrupt { clock: false, user: true, wakes: None, device: 0 };
+                self.enter_code(cpu, &call);
                 continue;
             }
             let running = |cpu: usize| Some((cpu, self.scene.cpus[cpu].running?));
@@ -164,17 +183,20 @@ impl World {
         }
         let Some(code) = &mut self.code else { return 0 };
         code.sent[cpu] &= !matches!(call, Call::Interrupt { .. });
-        let result = match code.board.enter(now, cpu, call) {
+        // An interrupt of a device has come before, and ends now.
+        let before_now = if let Call::Interrupt { device, .. } = call { *device } else { 0 };
+        let result = match code.board.enter(now - before_now, cpu, call) {
             Ok(result) => result,
             Err(why) => {
                 self.broken = Some(why);
                 return 0;
             }
         };
-        let records = code.board.records();
+        let mut records = code.board.records();
+        records.iter_mut().for_each(|record| record.at = record.at.saturating_sub(before_now));
         let touched = code.board.touched();
         let resched = code.board.resched(cpu);
-        let passed = code.board.passed();
+        let passed = code.board.passed().saturating_sub(before_now);
         let way = match call {
             Call::Sleep | Call::SleepUntil(_) => Some(Way::ToSleep),
             Call::Interrupt { .. } if before.is_none() => Some(Way::OutOfIdle),
@@ -373,11 +395,24 @@ impl World {
     /// An interrupt of so much work. Its way out, on which the task may have to go, comes when the work is done; an idle
     /// CPU has its way out behind it.
     fn take_interrupt(&mut self, cpu: usize, clock: bool, wakes: Option<Wakes>, work: u64) {
+        self.comes_back(cpu);
+        self.enter_interrupt(cpu, clock, wakes, work, 0);
+    }
+
+    /// An interrupt of so much work, which began in the past if it is a device's.
+    fn enter_interrupt(
+        &mut self,
+        cpu: usize,
+        clock: bool,
+        wakes: Option<Wakes>,
+        work: u64,
+        device: u64,
+    ) {
         let before = self.scene.cpus[cpu].running;
         let is_user = before.is_some_and(|task| self.is_in_user_mode(task));
         let at_once = is_user && work == 0;
         let began = self.time_of(cpu);
-        self.enter_code(cpu, &Call::Interrupt { clock, user: at_once, wakes });
+        self.enter_code(cpu, &Call::Interrupt { clock, user: at_once, wakes, device });
         let work = work.saturating_sub(self.scene.now - began);
         if before.is_none() || self.scene.cpus[cpu].running != before {
             return;
@@ -393,8 +428,34 @@ impl World {
         body.phase == Phase::Enter && body.act.is_user()
     }
 
+    /// A gap began on a CPU, or became longer.
+    pub(super) fn keep_gap_for_code(&mut self, cpu: usize, length: u64, is_steal: bool) {
+        if let Some(code) = &mut self.code {
+            code.gaps[cpu][usize::from(is_steal)] += length;
+        }
+    }
+
+    /// The kernel learns what took a CPU, when that is over. Who enters the kernel for a CPU in a gap does it at the gap's end.
+    pub(super) fn comes_back(&mut self, cpu: usize) {
+        let Some(code) = &mut self.code else { return };
+        let [irq, steal] = std::mem::take(&mut code.gaps[cpu]);
+        if irq + steal == 0 {
+            return;
+        }
+        code.board.add_stolen(cpu, steal);
+        let charged = [(irq, code.prepare.accounts_irq), (steal, code.prepare.accounts_steal)];
+        let charged = charged.iter().filter(|(_, is_known)| !is_known).map(|(time, _)| time).sum();
+        self.scene.now = self.scene.now.max(self.scene.cpus[cpu].gap_until);
+        self.respeed(cpu);
+        self.spend(cpu, charged);
+        if irq > 0 {
+            self.enter_interrupt(cpu, false, None, 0, irq);
+        }
+    }
+
     /// The way out of an interrupt: the task gives way if it has to, and is not in the kernel by now.
     pub(super) fn way_out(&mut self, cpu: usize) {
+        self.comes_back(cpu);
         if let Some(task) = self.scene.cpus[cpu].running
             && self.scene.cpus[cpu].resched
             && self.is_in_user_mode(task)
@@ -525,6 +586,9 @@ impl World {
                     self.bodies[task.index()].usage.migrations += 1;
                 }
                 self.emit(cpu, context, What::Migrate { pid, from: id(from), to: id(to) });
+            }
+            Happened::Frequency { cpu, khz } => {
+                self.agenda.post(self.scene.now, cpu, Happening::Frequency { cpu, khz });
             }
             Happened::Switch(of) => {
                 let (next_pid, next_task) = match of.next {

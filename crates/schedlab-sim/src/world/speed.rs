@@ -36,6 +36,21 @@ impl World {
         self.respeed(cpu);
     }
 
+    /// The kernel's own code changes the frequency of a CPU.
+    pub(super) fn change_frequency(&mut self, cpu: usize, khz: u64) {
+        self.tell_frequency(cpu, khz);
+        self.set_frequency(cpu, khz);
+    }
+
+    /// The CPU works in proportion to its frequency.
+    pub(super) fn set_frequency(&mut self, cpu: usize, khz: u64) {
+        let Some(most) = self.most_frequency(cpu) else { return };
+        let frequencies = &mut self.extras.frequencies;
+        frequencies.resize(self.scene.cpus.len(), FULL_SPEED);
+        frequencies[cpu] = khz * FULL_SPEED / most;
+        self.respeed(cpu);
+    }
+
     /// A CPU became busy or idle: the other threads of its core become slower or faster.
     pub(super) fn core_changes(&mut self, cpu: usize) {
         if self.scene.cpus[cpu].running.is_some() {
@@ -53,6 +68,10 @@ impl World {
     /// The speed of a CPU now; work under way goes on at it.
     pub(super) fn respeed(&mut self, cpu: usize) {
         let own = self.scene.hardware.speed(cpu);
+        let own = match self.extras.frequencies.get(cpu) {
+            Some(part) => (own * part / FULL_SPEED).max(1),
+            None => own,
+        };
         let threads = self.scene.hardware.siblings(cpu);
         let shares = threads
             .iter()

@@ -24,6 +24,11 @@ const struct cpumask *cpu_clustergroup_mask(int cpu);
 #define topology_core_cpumask(cpu) schedlab_socket_mask(cpu)
 #define arch_scale_cpu_capacity(cpu) (schedlab_capacity[cpu])
 
+#ifdef CONFIG_CPU_FREQ
+extern unsigned long schedlab_frequency[];
+#define arch_scale_freq_capacity(cpu) (schedlab_frequency[cpu])
+#endif
+
 #ifdef CONFIG_NUMA
 const struct cpumask *cpumask_of_node(int node);
 int schedlab_distance(int a, int b);

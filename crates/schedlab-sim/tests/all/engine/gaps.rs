@@ -14,7 +14,7 @@ fn lanes(world: &mut World) -> String {
 }
 
 const fn gap(first: u64, length: u64, period: u64) -> Gap {
-    Gap { cpu: 0, period, length, first }
+    Gap { cpu: 0, period, length, first, is_steal: false }
 }
 
 /// 4 µs of work, and 2 µs that went to an interrupt.

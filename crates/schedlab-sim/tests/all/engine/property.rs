@@ -122,9 +122,9 @@ proptest! {
         let mut world = World::new(&mut plan, hardware, policy, config);
         if gaps {
             // Interrupts on each CPU, and a hypervisor that takes the first one.
-            let gap = |cpu| Gap { cpu, period: 7_000, length: 1_000, first: 500 };
+            let gap = |cpu| Gap { cpu, period: 7_000, length: 1_000, first: 500, is_steal: false };
             let mut all: Vec<Gap> = (0..cpus.into()).map(gap).collect();
-            all.push(Gap { cpu: 0, period: 50_000, length: 20_000, first: 0 });
+            all.push(Gap { cpu: 0, period: 50_000, length: 20_000, first: 0, is_steal: false });
             world.set_gaps(&all);
         }
         let events = events(&mut world);
