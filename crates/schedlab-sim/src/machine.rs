@@ -428,6 +428,7 @@ impl Model {
             begin_ns: begin_ns + uptime + phase(run.repeat),
             smt_speed: self.smt_speed,
             skew_tick: self.parts.skew_tick,
+            turns: self.parts.turns,
             first_pid: if self.code.is_some() { first_pid(hardware.cpus()) } else { 1_001 },
         };
         let preparation = self.preparation(grouping);

@@ -88,6 +88,8 @@ pub struct Config {
     pub smt_speed: u64,
     /// Whether the ticks of CPUs are spread over half a tick (`skew_tick=1`); otherwise all CPUs tick at once.
     pub skew_tick: bool,
+    /// Whether the CPUs that are busy share the speed of one CPU, as those of a guest in QEMU without KVM.
+    pub turns: bool,
 }
 
 impl Default for Config {
@@ -104,6 +106,7 @@ impl Default for Config {
             begin_ns: 1_000_000_000,
             smt_speed: FULL_SPEED,
             skew_tick: false,
+            turns: false,
         }
     }
 }

@@ -126,6 +126,7 @@ pub(crate) const SETTINGS: &[&str] = &[
     "capacity",
     "noise",
     "skew-tick",
+    "turns",
     "irq",
     "steal",
     "frequency",

@@ -17,6 +17,8 @@ pub(super) struct Parts {
     noise: u64,
     /// Whether the ticks of CPUs are spread (`skew_tick=1`).
     pub(super) skew_tick: bool,
+    /// Whether the CPUs share the speed of one.
+    pub(super) turns: bool,
     /// What interrupts, and what the hypervisor takes of each CPU.
     irq: Vec<Option<Takes>>,
     steal: Vec<Option<Takes>>,
@@ -30,6 +32,7 @@ pub(super) struct Parts {
 impl Parts {
     pub(super) fn take(name: &mut MachineName, topology: &Topology) -> Result<Self, Wrong> {
         let skew_tick: bool = take(name, "skew-tick")?.unwrap_or(false);
+        let turns: bool = take(name, "turns")?.unwrap_or(false);
         let (irq, steal) = takes(name, topology.places().len())?;
         let frequency = match name.settings.remove("frequency") {
             Some(text) => frequencies(&text, topology.places().len())?,
@@ -42,6 +45,7 @@ impl Parts {
             capacities,
             noise,
             skew_tick,
+            turns,
             irq,
             steal,
             frequency,
@@ -78,6 +82,7 @@ impl Parts {
             ("capacity", "CPUs differ in what they can do", slow),
             ("noise", "costs vary by chance", self.noise > 0),
             ("skew-tick", "the ticks of CPUs are spread", self.skew_tick),
+            ("turns", "CPUs share the speed of one", self.turns),
             ("irq", "interrupts take time from tasks", takes(&self.irq)),
             ("steal", "the hypervisor takes time from tasks", takes(&self.steal)),
             ("frequency", "CPUs change their frequency", self.has_frequencies()),

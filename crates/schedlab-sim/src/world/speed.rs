@@ -56,6 +56,10 @@ impl World {
         if self.scene.cpus[cpu].running.is_some() {
             self.arm_gaps(cpu);
         }
+        if self.config.turns {
+            (0..self.scene.cpus.len()).for_each(|cpu| self.respeed(cpu));
+            return;
+        }
         if self.config.smt_speed == FULL_SPEED {
             return;
         }
@@ -76,8 +80,10 @@ impl World {
         let shares = threads
             .iter()
             .any(|&thread| thread != cpu && self.scene.cpus[thread].running.is_some());
+        let busy = self.scene.cpus.iter().filter(|cpu| cpu.running.is_some());
         let speed = match shares {
             _ if self.is_in_gap(cpu) => 0,
+            _ if self.config.turns => (own / busy.count().max(1) as u64).max(1),
             true => (own * self.config.smt_speed / FULL_SPEED).max(1),
             false => own,
         };
