@@ -3,7 +3,7 @@
 //! Each group has a scheduler of its own, of the same kind as the machine's. On each CPU the group stands in its
 //! parent's queue as an entity of its own, while it has a runnable task there and is not throttled. Placement and
 //! balancing look at all tasks of a CPU. Left out: loads of CPUs count tasks by their own weight, not by their group's
-//! share; a task whose dequeue is delayed does not keep its group in the queue; `cpu.idle`.
+//! share; `cpu.idle`.
 
 mod bandwidth;
 
