@@ -494,13 +494,16 @@ impl Policy for Groups {
     fn pick(&mut self, scene: &Scene, cpu: usize) -> Option<TaskId> {
         self.account(scene, cpu);
         self.throttle(scene, cpu);
-        let before =
+        let mut seen =
             self.cpus[cpu].current.map_or(Vec::new(), |task| self.chain(self.own(scene, task)));
         let mut at = None;
         let next = loop {
             match self.tree(at).pick(scene, cpu) {
                 Some(entity) => match self.group_of(entity) {
-                    Some(group) => at = Some(group),
+                    Some(group) => {
+                        at = Some(group);
+                        seen.push(group);
+                    }
                     None => break Some(entity),
                 },
                 None if at.is_none() => break None,
@@ -512,7 +515,7 @@ impl Policy for Groups {
             }
         };
         let after = next.map_or(Vec::new(), |task| self.chain(self.own(scene, task)));
-        for group in before.into_iter().filter(|group| !after.contains(group)) {
+        for group in seen.into_iter().filter(|group| !after.contains(group)) {
             self.tree(Some(group)).put_back(scene, cpu);
         }
         if let Some(next) = next {
