@@ -237,9 +237,9 @@ pub(crate) fn placement_differs_first(kernel: &str) {
     if port_of(kernel).is_none() {
         return;
     }
-    for cpus in [2, 8, 64] {
+    for cpus in [2, 8] {
         let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
-        for seed in seeds() {
+        for seed in seeds().step_by(4) {
             let (_, load) = scenario(seed);
             if let Some(both) = Both::of(kernel, &format!("cpus={cpus}"), &load) {
                 *kinds.entry(kind(&both)).or_default() += 1;

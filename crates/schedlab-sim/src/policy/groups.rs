@@ -3,7 +3,7 @@
 //! Each group has a scheduler of its own, of the same kind as the machine's. On each CPU the group stands in its
 //! parent's queue as an entity of its own, while it has a runnable task there and is not throttled. Placement and
 //! balancing look at all tasks of a CPU. Left out: loads of CPUs count tasks by their own weight, not by their group's
-//! share; a task whose dequeue is delayed does not keep its group in the queue; `cpu.idle`.
+//! share; `cpu.idle`.
 
 mod bandwidth;
 
@@ -494,13 +494,16 @@ impl Policy for Groups {
     fn pick(&mut self, scene: &Scene, cpu: usize) -> Option<TaskId> {
         self.account(scene, cpu);
         self.throttle(scene, cpu);
-        let before =
+        let mut seen =
             self.cpus[cpu].current.map_or(Vec::new(), |task| self.chain(self.own(scene, task)));
         let mut at = None;
         let next = loop {
             match self.tree(at).pick(scene, cpu) {
                 Some(entity) => match self.group_of(entity) {
-                    Some(group) => at = Some(group),
+                    Some(group) => {
+                        at = Some(group);
+                        seen.push(group);
+                    }
                     None => break Some(entity),
                 },
                 None if at.is_none() => break None,
@@ -512,7 +515,7 @@ impl Policy for Groups {
             }
         };
         let after = next.map_or(Vec::new(), |task| self.chain(self.own(scene, task)));
-        for group in before.into_iter().filter(|group| !after.contains(group)) {
+        for group in seen.into_iter().filter(|group| !after.contains(group)) {
             self.tree(Some(group)).put_back(scene, cpu);
         }
         if let Some(next) = next {
