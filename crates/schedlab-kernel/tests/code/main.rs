@@ -358,6 +358,10 @@ fn code_takes_time(kernel: &str) {
     let [none, short, long] = [0, 1_000, 4_000].map(waits);
     assert!(none < 1e-5, "{none} s");
     near(long / short, 4.0, 0.4, "four times the time of a block");
+    // Costs of calls, wakeups and switches contain the kernel's code: only what is above them is added.
+    let load = spec("pingpong", &[("via", "socket"), ("rounds", "2000")]);
+    let rate = |time| figure(kernel, "cpus=1", time, &load, "round_trips_per_s");
+    near(rate(2_000) / rate(0), 1.0, 0.02, "round trips with the code's time");
 }
 
 fn tasks_run_in_order(kernel: &str) {

@@ -202,6 +202,7 @@ fn a_result_names_the_parts_that_were_not_validated() {
         "capacity=0:500",
         "noise=5%",
         "skew-tick=true",
+        "turns=true",
         "irq=10us/1ms",
         "steal=0:2ms/10ms",
         "node-bandwidth=10GB",

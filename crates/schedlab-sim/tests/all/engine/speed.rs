@@ -30,3 +30,14 @@ fn threads_of_a_core_slow_each_other() {
     assert_eq!(run(500_000), "0 | AAAAAA.\n1 | BBBB...\n");
     assert_eq!(run(1_000_000), "0 | AAAA.\n1 | BB...\n");
 }
+
+/// Two of three CPUs are busy and share the speed of one until B is done after 4 µs. Nothing is told of the third.
+#[test]
+fn cpus_that_take_turns_share_the_speed_of_one() {
+    let mut plan = plan(vec![script("A", &[us(4)]), script("B", &[us(2)])]);
+    let config = Config { turns: true, ..bare() };
+    let hardware = Hardware::new(Topology::flat(3));
+    let mut world = World::new(&mut plan, hardware, Box::new(Fifo::new(3, None)), config);
+    let rows = rows_of(&mut world, Nanos(1_000));
+    assert_eq!(rows, "0 | AAAAAA.\n1 | BBBB...\n2 | ???????\n");
+}
