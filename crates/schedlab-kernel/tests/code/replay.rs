@@ -44,7 +44,8 @@ pub(super) fn a_run_comes_back(kernel: &str) {
         };
         let (one, two) = (side(&mut first), side(&mut second));
         let ratio = |of: fn(&Side) -> u64| of(&two) as f64 / of(&one) as f64;
-        near(ratio(|side| side.switches), 1.0, 0.02, "switches of the replay");
+        // Where tasks wait for each other most of the time, a switch that is a microsecond off moves others.
+        near(ratio(|side| side.switches), 1.0, 0.05, "switches of the replay");
         near(ratio(|side| side.ran.0), 1.0, 0.002, "CPU time of the replay");
     }
 }

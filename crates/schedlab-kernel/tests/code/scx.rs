@@ -81,7 +81,7 @@ pub(super) fn a_scheduler_decides_who_runs(kernel: &str) {
         kernel,
         "cpus=2,scx=scx_simple",
         &tasks(&format!(
-            "\"f\": {{\"policy\": \"SCHED_FIFO\", \"priority\": 10, \"loop\": -1, \"run\": 500, \"sleep\": 9500}}, \
+            "\"f\": {{\"cpus\": [0], \"policy\": \"SCHED_FIFO\", \"priority\": 10, \"loop\": -1, \"run\": 500, \"sleep\": 9500}}, \
              \"c\": {{\"cpus\": [1], \"instance\": 2, {SPIN}}}, \"g\": {{\"taskgroup\": \"/g\", {SPIN}}}"
         )),
     );
