@@ -49,3 +49,15 @@ fn only_a_preemptible_kernel_interrupts_a_call() {
     assert_eq!(run(false), "0 | AAAAAAAAAABBB.\n| bbbbbbbbbbaa\n");
     assert_eq!(run(true), "0 | AAAABBBAAAAAA.\n| bbbbaaa\n");
 }
+
+/// A works for 1 µs and ends: as a process in 5 µs, as a thread in 2.
+#[test]
+fn a_thread_ends_at_its_own_cost() {
+    let costs = Costs { exit: 5_000, exit_thread: 2_000, ..Costs::NONE };
+    let ended = |processes| {
+        let plan = Plan { processes, ..plan(vec![script("A", &[us(1)])]) };
+        shown(plan, 1, Config { costs, ..bare() })
+    };
+    assert_eq!(ended(true), "0 | AAAAAA.\n");
+    assert_eq!(ended(false), "0 | AAA.\n");
+}
