@@ -20,7 +20,7 @@ mod switches;
 
 use schedlab_kernel::build::{Built, Wanted, build};
 use schedlab_kernel::{ARGUMENT, OfTree, child};
-use schedlab_model::{Cpu, Event, Left, Nanos, Pid, Setting, What};
+use schedlab_model::{Cpu, Event, Left, Nanos, Pid, Setting, TraceInfo, What};
 use schedlab_stats::Random;
 use schedlab_vm::VmError;
 use schedlab_workload::{
@@ -30,7 +30,7 @@ use schedlab_workload::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 type Test = fn(&str);
 
@@ -337,11 +337,25 @@ fn two_runs_are_equal(kernel: &str) {
 }
 
 fn trace_of(kernel: &str, rest: &str, load: &RunSpec) -> Vec<u8> {
+    recorded(machine(kernel, rest).unwrap(), load).unwrap()
+}
+
+/// The trace of a run.
+fn recorded(mut machine: OfTree, load: &RunSpec) -> Result<Vec<u8>, MachineError> {
     let folder = tempfile::tempdir().unwrap();
     let load = RunSpec { record: Some(RecordSpec::default()), ..load.clone() };
     let mut told = Traced(folder.path().join("x.dat"), Observed::default());
-    machine(kernel, rest).unwrap().run(&load, &mut told).unwrap();
-    std::fs::read(&told.0).unwrap()
+    machine.run(&load, &mut told)?;
+    Ok(std::fs::read(&told.0).unwrap())
+}
+
+fn events_of(trace: Vec<u8>) -> (TraceInfo, Vec<Event>) {
+    let mut source = schedlab_trace::open_bytes(Path::new("x.dat"), trace).unwrap();
+    let (mut batch, mut events) = (Vec::new(), Vec::new());
+    while source.next(&mut batch).unwrap() {
+        events.append(&mut batch);
+    }
+    (source.info().clone(), events)
 }
 
 fn code_takes_time(kernel: &str) {
@@ -365,30 +379,23 @@ fn code_takes_time(kernel: &str) {
 }
 
 fn tasks_run_in_order(kernel: &str) {
-    let folder = tempfile::tempdir().unwrap();
     let load = spec("hackbench", &[("groups", "2"), ("loops", "20")]);
-    let load = RunSpec { record: Some(RecordSpec::default()), ..load };
-    let mut told = Traced(folder.path().join("x.dat"), Observed::default());
-    machine(kernel, "sockets=2,cores=4,smt=2").unwrap().run(&load, &mut told).unwrap();
-    let mut trace = schedlab_trace::open(&told.0).unwrap();
-    let mut batch = Vec::new();
+    let (_, events) = events_of(trace_of(kernel, "sockets=2,cores=4,smt=2", &load));
     let mut tasks: BTreeMap<Pid, (bool, Option<Cpu>)> = BTreeMap::new();
     let mut switches = 0;
-    while trace.next(&mut batch).unwrap() {
-        for event in batch.drain(..) {
-            match event.what {
-                What::Wakeup { pid, .. } => tasks.entry(pid).or_default().0 = true,
-                What::Switch { prev, left, next, .. } => {
-                    switches += 1;
-                    let (awake, on) = tasks.entry(prev).or_default();
-                    (*awake, *on) = (left.is_runnable(), None);
-                    let (awake, on) = tasks.entry(next).or_insert((true, None));
-                    let is_idle = next == Pid::IDLE;
-                    assert!(is_idle || (*awake && on.is_none()), "{event:?}: {awake}, {on:?}");
-                    *on = Some(event.cpu);
-                }
-                _ => {}
+    for event in events {
+        match event.what {
+            What::Wakeup { pid, .. } => tasks.entry(pid).or_default().0 = true,
+            What::Switch { prev, left, next, .. } => {
+                switches += 1;
+                let (awake, on) = tasks.entry(prev).or_default();
+                (*awake, *on) = (left.is_runnable(), None);
+                let (awake, on) = tasks.entry(next).or_insert((true, None));
+                let is_idle = next == Pid::IDLE;
+                assert!(is_idle || (*awake && on.is_none()), "{event:?}: {awake}, {on:?}");
+                *on = Some(event.cpu);
             }
+            _ => {}
         }
     }
     assert!(switches > 500, "{switches}");
@@ -398,19 +405,12 @@ fn tasks_run_in_order(kernel: &str) {
 fn switches_within_a_tick(kernel: &str, rest: &str) -> BTreeMap<u16, BTreeSet<u64>> {
     let bound = |cpu: u32| format!("\"t{cpu}\": {{\"cpus\": [{cpu}], \"instance\": 2, {SPIN}}}");
     let load = tasks(&(0..4).map(bound).collect::<Vec<_>>().join(", "));
-    let load = RunSpec { record: Some(RecordSpec::default()), ..load };
-    let folder = tempfile::tempdir().unwrap();
-    let mut told = Traced(folder.path().join("x.dat"), Observed::default());
-    machine(kernel, rest).unwrap().run(&load, &mut told).unwrap();
-    let mut source = schedlab_trace::open(&told.0).unwrap();
-    let (mut batch, mut found) = (Vec::new(), BTreeMap::<u16, BTreeSet<u64>>::new());
-    while source.next(&mut batch).unwrap() {
-        for event in &batch {
-            if matches!(event.what, What::Switch { left: Left::Displaced | Left::Preempted, .. }) {
-                // What an interrupt takes is cut off.
-                let within = event.time.0 % 4_000_000 / 50_000 * 50;
-                found.entry(event.cpu.0).or_default().insert(within);
-            }
+    let mut found = BTreeMap::<u16, BTreeSet<u64>>::new();
+    for event in events_of(trace_of(kernel, rest, &load)).1 {
+        if matches!(event.what, What::Switch { left: Left::Displaced | Left::Preempted, .. }) {
+            // What an interrupt takes is cut off.
+            let within = event.time.0 % 4_000_000 / 50_000 * 50;
+            found.entry(event.cpu.0).or_default().insert(within);
         }
     }
     found

@@ -1,23 +1,15 @@
 //! A run of the kernel's code becomes a demand, which the kernel's code performs again.
 
-use super::{Traced, machine, near, spec};
+use super::{events_of, machine, near, spec};
 use schedlab_kernel::OfTree;
-use schedlab_model::{EventSource as _, Setting, TraceInfo};
+use schedlab_model::{EventSource as _, Setting};
 use schedlab_replay::{Infer, MemorySource, Options, Side};
 use schedlab_timeline::{Cut, ask};
-use schedlab_workload::{Machine as _, Observed, RecordSpec, RunSpec};
+use schedlab_workload::{Machine as _, RunSpec};
 
 /// A run on a machine, with its events.
-fn recorded(mut machine: OfTree, spec: RunSpec) -> MemorySource {
-    let folder = tempfile::tempdir().unwrap();
-    let mut told = Traced(folder.path().join("x.dat"), Observed::default());
-    machine.run(&RunSpec { record: Some(RecordSpec::default()), ..spec }, &mut told).unwrap();
-    let mut source = schedlab_trace::open(&told.0).unwrap();
-    let (mut batch, mut events) = (Vec::new(), Vec::new());
-    let info: TraceInfo = source.info().clone();
-    while source.next(&mut batch).unwrap() {
-        events.append(&mut batch);
-    }
+fn recorded(machine: OfTree, spec: &RunSpec) -> MemorySource {
+    let (info, events) = events_of(super::recorded(machine, spec).unwrap());
     MemorySource::new(info, events)
 }
 
@@ -26,7 +18,7 @@ fn replayed(kernel: &str, rest: &str, from: &mut MemorySource) -> MemorySource {
     let question = Infer::new(from.info(), Options::default());
     let demand = ask(from, question).unwrap().answer.demand;
     let replay = spec("replay", &[("program", &demand.to_string())]);
-    recorded(machine(kernel, rest).unwrap(), replay)
+    recorded(machine(kernel, rest).unwrap(), &replay)
 }
 
 pub(super) fn a_run_comes_back(kernel: &str) {
@@ -36,7 +28,7 @@ pub(super) fn a_run_comes_back(kernel: &str) {
         &[("duration", "1s"), ("work", "20us"), ("sleep", "100us"), ("tasks", "2")],
         &[("duration", "1s"), ("work", "3ms"), ("sleep", "1ms"), ("tasks", "3")],
     ] {
-        let mut first = recorded(machine(kernel, "cpus=1").unwrap(), spec("mixed", options));
+        let mut first = recorded(machine(kernel, "cpus=1").unwrap(), &spec("mixed", options));
         let mut second = replayed(kernel, "cpus=1", &mut first);
         let side = |source: &mut MemorySource| {
             source.rewind();
@@ -70,6 +62,6 @@ pub(super) fn a_machine_is_like_another(kernel: &str) {
     let slice = value("base_slice").or_else(|| value("min_granularity"));
     assert_eq!(slice.as_deref(), Some("2000000"));
     assert!(value("features").unwrap().contains("NO_WAKEUP_PREEMPTION"), "{knobs:?}");
-    let ran = recorded(like, spec("mixed", &[("tasks", "4"), ("duration", "100ms")]));
+    let ran = recorded(like, &spec("mixed", &[("tasks", "4"), ("duration", "100ms")]));
     assert_eq!(ran.info().topology.as_ref(), Some(&topology));
 }

@@ -1,14 +1,14 @@
 //! sched_ext: the schedulers of the kernel's own tree schedule, and what goes wrong ends the run in the kernel's words.
 
-use super::{SPIN, Traced, machine, near, run, scenario, spec, tasks, time, with};
+use super::{SPIN, machine, near, run, scenario, spec, tasks, time, trace_of, with};
 use schedlab_kernel::build::Built;
-use schedlab_workload::{Machine as _, Observed, RecordSpec, RunSpec};
+use schedlab_workload::{Machine as _, Observed, RunSpec};
 use std::fmt::Write as _;
 
 /// Whether an image has sched_ext. If not, the refusal is checked.
 fn has_ext(kernel: &str) -> bool {
     let built = Built::find(kernel).unwrap();
-    if built.code.options.contains("with sched_ext") {
+    if built.code.has("sched_ext") {
         return true;
     }
     let why = machine(kernel, "cpus=1,scx=scx_simple").err().unwrap().to_string();
@@ -95,18 +95,15 @@ pub(super) fn two_runs_of_a_scheduler_are_equal(kernel: &str) {
     if !has_ext(kernel) {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
     let load = spec("hackbench", &[("groups", "1"), ("loops", "20")]);
-    let load = RunSpec { record: Some(RecordSpec::default()), ..load };
     for name in ALL {
-        let trace = |file: &str| {
-            let mut told = Traced(folder.path().join(file), Observed::default());
-            machine(kernel, &scheduler(name, 8)).unwrap().run(&load, &mut told).unwrap();
-            std::fs::read(&told.0).unwrap()
-        };
-        let first = trace("first.dat");
+        let rest = scheduler(name, 8);
+        let first = trace_of(kernel, &rest, &load);
         assert!(first.len() > 10_000, "{}", first.len());
-        assert!(first == trace("second.dat"), "two traces of one run under {name} differ");
+        assert!(
+            first == trace_of(kernel, &rest, &load),
+            "two traces of one run under {name} differ"
+        );
     }
 }
 

@@ -5,7 +5,7 @@
 //! one before.
 
 use crate::port::{COSTS, port_of};
-use crate::{Traced, scenario, seeds};
+use crate::{events_of, recorded, scenario, seeds};
 use schedlab_kernel::OfTree;
 use schedlab_model::{Cpu, Event, Left, Nanos, Pid, Prio, What};
 use schedlab_sim::{Model, Simulated};
@@ -45,14 +45,8 @@ impl Both {
         let mut of_port = Observed::default();
         Simulated::new(model).run(&load, &mut of_port).ok()?;
         let name = format!("sim:kernel={kernel},{rest}").parse().unwrap();
-        let folder = tempfile::tempdir().unwrap();
-        let mut told = Traced(folder.path().join("x.dat"), Observed::default());
-        OfTree::new(&name, Some(costs)).unwrap().run(&load, &mut told).ok()?;
-        let mut source = schedlab_trace::open(&told.0).unwrap();
-        let (mut batch, mut events) = (Vec::new(), Vec::new());
-        while source.next(&mut batch).unwrap() {
-            events.append(&mut batch);
-        }
+        let trace = recorded(OfTree::new(&name, Some(costs)).unwrap(), &load).ok()?;
+        let (_, events) = events_of(trace);
         let port = decisions(&of_port.events, 0);
         Some(Self { port, kernel: decisions(&events, 10 * cpus) })
     }
