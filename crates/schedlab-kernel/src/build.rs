@@ -417,9 +417,9 @@ impl Place {
 
     fn units(&self) -> Vec<String> {
         let config = fs::read_to_string(self.objects.join(".config")).unwrap_or_default();
-        let options = of_config(&config).options;
-        let of_ext = UNITS_OF_EXT.iter().filter(|_| options.contains("with sched_ext"));
-        let of_schedutil = UNITS_OF_SCHEDUTIL.iter().filter(|_| options.contains("with schedutil"));
+        let code = of_config(&config);
+        let of_ext = UNITS_OF_EXT.iter().filter(|_| code.has("sched_ext"));
+        let of_schedutil = UNITS_OF_SCHEDUTIL.iter().filter(|_| code.has("schedutil"));
         let has = |unit: &&&str| self.tree.join(format!("{unit}.c")).is_file();
         let units = UNITS
             .iter()

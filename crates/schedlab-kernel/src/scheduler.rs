@@ -185,7 +185,7 @@ pub(crate) struct Linked {
 /// # Errors
 /// A sentence: the kernel has no sched_ext, the file does not compile, or it uses what is not simulated.
 pub(crate) fn link(built: &Built, named: &str) -> Result<Linked, String> {
-    if !built.code.options.contains("with sched_ext") {
+    if !built.code.has("sched_ext") {
         let release = &built.code.release;
         return Err(format!("{named}: Linux {release} has no sched_ext (kernel/sched/ext.c)"));
     }

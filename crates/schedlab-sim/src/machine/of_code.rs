@@ -38,7 +38,8 @@ fn names(knob: &str) -> [String; 7] {
 
 impl OfCode {
     /// Whether its configuration has an option, by the word in `options`.
-    pub(super) fn has(&self, option: &str) -> bool {
+    #[must_use]
+    pub fn has(&self, option: &str) -> bool {
         self.options.contains(&format!("with {option}"))
     }
 

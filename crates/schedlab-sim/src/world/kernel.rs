@@ -9,7 +9,8 @@
 //! for interrupts that are off. A CPU that takes a task of which something was told at a later time waits for that time,
 //! as for the lock of a runqueue. The path's time goes to the usage of the task that runs: up to the switch to the one
 //! that leaves, then to the next one. Costs that describe the same way (wake, switch, tick, block, wait, sleep) are
-//! charged as far as the path did not take as long, the way out of idle as well.
+//! charged as far as the path did not take as long, the way out of idle as well. What a wakeup or the way from a switch takes
+//! longer is a part of the task's next calls: their costs were measured together.
 
 use super::task::{Act, On, Phase, Resume, Stand};
 use super::wake::Waker;
@@ -234,7 +235,7 @@ impl World {
             Call::Set { .. } => path,
             _ => 0,
         };
-        body.contained += path.saturating_sub(counted);
+        body.prepaid += path.saturating_sub(counted);
     }
 
     /// Notes what happened on a CPU's path, each at its time, and brings the CPU to the path's end.
@@ -281,10 +282,7 @@ impl World {
         if is_new && let Some(task) = self.scene.cpus[cpu].running {
             let covered = self.config.costs.switch.min(end - from);
             let body = &mut self.bodies[task.index()];
-            match self.config.start {
-                Start::InPlace => body.contained += end - from - covered,
-                _ => body.prepaid += end - from - covered,
-            }
+            body.prepaid += end - from - covered;
             let left = &mut body.left;
             *left = if *left == NEVER { NEVER } else { left.saturating_sub(covered) };
             self.go(cpu, task);

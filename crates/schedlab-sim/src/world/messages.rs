@@ -1,9 +1,9 @@
 //! Messages: what it takes to move one through a channel, and whom that wakes.
 
-use super::World;
 use super::perform::Effect;
 use super::task::{Act, On, Phase, Resume};
 use super::wake::Waker;
+use super::{Start, World};
 use crate::policy_view::TaskId;
 use schedlab_model::{Context, Nanos};
 use schedlab_workload::plan::Transport;
@@ -63,7 +63,9 @@ impl World {
             Some(_) => (Phase::Blocking, self.config.costs.block + once),
             None => (Phase::Enter, cost + body.call_work + once),
         };
-        body.left -= body.take_prepaid(body.left);
+        if self.config.start != Start::InPlace {
+            body.left -= body.take_prepaid(body.left);
+        }
         body.on = on;
         body.in_call = self.calls.is_told;
         if self.calls.is_told {

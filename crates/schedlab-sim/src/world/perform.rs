@@ -1,7 +1,7 @@
 //! A task's way through its operations: it asks for one, works, and the operation takes effect.
 
-use super::World;
 use super::task::{Act, On, Phase};
+use super::{Start, World};
 use crate::event_queue::NEVER;
 use crate::policy_view::TaskId;
 use schedlab_model::{Context, Left, Nanos, Phase as MarkPhase, What};
@@ -111,7 +111,7 @@ impl World {
     #[inline]
     pub(super) fn ask_call(&mut self, cpu: usize, task: TaskId) -> Op {
         let op = self.ask(cpu, task);
-        let recorded = self.config.start == super::Start::InPlace;
+        let recorded = self.config.start == Start::InPlace;
         if recorded && !self.stopping && matches!(op, Op::Send { .. } | Op::Receive { .. }) {
             let next = self.ask(cpu, task);
             let body = &mut self.bodies[task.index()];
@@ -177,12 +177,11 @@ impl World {
     fn enter(&mut self, cpu: usize, task: TaskId, act: Act) {
         self.bodies[task.index()].in_call = self.calls.is_told;
         self.tell_enter(cpu, task, act);
-        let left = self.cost(act);
+        let mut left = self.cost(act);
         let body = &mut self.bodies[task.index()];
-        let contained = body.contained.min(left);
-        body.contained -= contained;
-        let left = left - contained;
-        let left = if act.is_work() { left } else { left - body.take_prepaid(left) };
+        if self.config.start == Start::InPlace || !act.is_user() {
+            left -= body.take_prepaid(left);
+        }
         // `first` has passed already.
         body.fresh = false;
         body.phase = Phase::Enter;

@@ -150,9 +150,8 @@ pub(super) struct Body {
     pub(super) told: u64,
     /// What its recorded call takes.
     pub(super) call_work: u64,
-    /// What a kernel's own code took of it and its recorded bursts contain: its next work is less by that.
-    pub(super) contained: u64,
-    /// What a kernel's own code took to wake others beyond the cost of that: its next calls take less by that.
+    /// What a kernel's own code took of what the costs of its calls contain, or its recorded bursts: its next calls take
+    /// less by that, those of a recorded task and its work.
     pub(super) prepaid: u64,
     /// What the behaviour learns next.
     pub(super) done: Done,
@@ -182,24 +181,8 @@ pub(super) struct Body {
     pub(super) error: Option<i32>,
 }
 
-impl Act {
-    /// Whether a program does it by itself; all else is a call.
-    pub(super) fn is_work(self) -> bool {
-        let Self::Op(op) = self else { return false };
-        matches!(
-            op,
-            Op::Compute { .. }
-                | Op::Multiply { .. }
-                | Op::Fill { .. }
-                | Op::Walk { .. }
-                | Op::Chase { .. }
-                | Op::Stream { .. }
-        )
-    }
-}
-
 impl Body {
-    /// The part of a call's cost that the kernel's code took before.
+    /// The part of a cost that the kernel's code took before.
     #[inline]
     pub(super) fn take_prepaid(&mut self, cost: u64) -> u64 {
         let taken = self.prepaid.min(cost);
@@ -230,7 +213,6 @@ impl Body {
             waited: false,
             in_call: false,
             call_work: 0,
-            contained: 0,
             prepaid: 0,
             batch: VecDeque::new(),
             cpu_lock: None,

@@ -85,18 +85,26 @@ impl World {
 
     /// Fires timers in their order, up to the first that is not due. The tick and the policy's timers are among them.
     pub(super) fn fire_due(&mut self, cpu: usize) {
-        let alarm = self.policy.next_alarm(&self.scene, cpu).unwrap_or(u64::MAX);
-        let next = self.next_tick(cpu).min(alarm);
+        let mut next = None;
         while let Some(timer) = self.timers.of_cpu[cpu].first().copied() {
             let waits = self.sleeps_still(timer.task, timer.sleep);
-            if waits && (timer.due > self.scene.now || timer.latest >= next) {
-                break;
+            if waits {
+                let is_due = timer.due <= self.scene.now;
+                if !is_due || timer.latest >= *next.get_or_insert_with(|| self.next_event(cpu)) {
+                    break;
+                }
             }
             self.timers.of_cpu[cpu].pop_first();
             if waits {
                 self.timer_ends(cpu, timer.task);
             }
         }
+    }
+
+    /// When the tick or a timer of the policy is the next to go off on a CPU.
+    fn next_event(&self, cpu: usize) -> u64 {
+        let alarm = self.policy.next_alarm(&self.scene, cpu);
+        alarm.unwrap_or(u64::MAX).min(self.next_tick(cpu))
     }
 
     /// A CPU that became idle stops its tick when it has had one more, which fires timers.
