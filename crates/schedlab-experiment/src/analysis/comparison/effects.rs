@@ -28,15 +28,15 @@ pub(super) const SHIFT_SHARE: f64 = 0.8;
 pub(super) enum Scale {
     /// Logarithms: the values are above zero.
     Log,
-    /// Differences over this level.
-    Linear(f64),
+    /// Differences over this level. No change is below `least`: what is never negative falls to zero at most.
+    Linear { level: f64, least: f64 },
 }
 
 impl Scale {
     pub(super) fn of(self, value: f64) -> f64 {
         match self {
             Self::Log => value.ln(),
-            Self::Linear(level) => value / level,
+            Self::Linear { level, .. } => value / level,
         }
     }
 
@@ -44,7 +44,8 @@ impl Scale {
     pub(super) fn change(self, effect: f64) -> f64 {
         match self {
             Self::Log if effect.is_finite() => effect.exp_m1(),
-            Self::Log | Self::Linear(_) => effect,
+            Self::Linear { least, .. } if effect.is_finite() => effect.max(least),
+            Self::Log | Self::Linear { .. } => effect,
         }
     }
 
@@ -52,7 +53,7 @@ impl Scale {
     pub(super) fn effect(self, change: f64) -> f64 {
         match self {
             Self::Log => change.ln_1p(),
-            Self::Linear(_) => change,
+            Self::Linear { .. } => change,
         }
     }
 
@@ -60,7 +61,7 @@ impl Scale {
     pub(super) fn value(self, unit: f64) -> f64 {
         match self {
             Self::Log => unit.exp(),
-            Self::Linear(level) => unit * level,
+            Self::Linear { level, .. } => unit * level,
         }
     }
 }

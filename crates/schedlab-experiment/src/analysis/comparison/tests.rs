@@ -184,3 +184,16 @@ fn a_metric_that_is_nothing_before_has_a_change_that_can_be_read() {
     assert!((10.0..14.0).contains(&found.change.estimate), "{:?}", found.change);
     assert!(compare_values(&time(), &[0.0; 5], &[0.0; 5]).is_none(), "nothing in both");
 }
+
+#[test]
+fn what_is_never_negative_falls_by_everything_at_most() {
+    let (before, after) = ([0.0, 4.0, 0.0, 8.0], [0.0, 300.0, 0.0, 0.0]);
+    let count = Metric::new("switches_involuntary", Unit::Count, Better::Lower);
+    let found = compare_values(&count, &before, &after).unwrap();
+    assert_eq!((found.verdict, found.change.low), (Verdict::Undecided, -1.0));
+    assert!(found.change.high > 25.0, "{:?}", found.change);
+    // A drift may be below zero, and falls below it.
+    let drift = Metric::new("drift_s", Unit::Seconds, Better::Lower);
+    let found = compare_values(&drift, &[-1.0, 4.0, 0.0, 8.0], &after).unwrap();
+    assert!(found.change.low < -1.0, "{:?}", found.change);
+}

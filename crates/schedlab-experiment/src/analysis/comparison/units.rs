@@ -146,7 +146,9 @@ fn scale(before: &[f64], after: &[f64]) -> Option<Scale> {
     }
     let (first, all) = (level(before), level(&[before, after].concat()));
     let level = if first > 0.0 { first } else { all };
-    (level > 0.0).then_some(Scale::Linear(level))
+    let is_negative = before.iter().chain(after).any(|v| *v < 0.0);
+    let least = if is_negative { f64::NEG_INFINITY } else { -1.0 };
+    (level > 0.0).then_some(Scale::Linear { level, least })
 }
 
 fn ones(cell: &Cell<'_>, metric: &Metric, scale: Scale, asked: &Asked) -> Vec<One> {
