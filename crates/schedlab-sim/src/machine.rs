@@ -99,7 +99,7 @@ impl Prepared {
         }
         if self.model.autogroup {
             let what = "autogroup=true: the load is one group, like a session";
-            notes.push(format!("{what}; autogroup has not been compared with a kernel"));
+            notes.push(format!("{what}; compared with a kernel on one CPU alone"));
         }
         let smt = self.model.smt_speed;
         if smt < FULL_SPEED {
