@@ -91,10 +91,14 @@ costs! {
     ipi = 1_000,
     /// From an interrupt on an idle CPU to its handler.
     idle_exit = 2_000,
-    /// The time that forking a task takes, in nanoseconds.
+    /// The time that forking a process takes.
     fork = 60_000,
-    /// What a new task does before it waits for the start of the load.
+    /// The time that starting a thread takes.
+    fork_thread = 60_000,
+    /// What a new process does before it waits for the start of the load.
     prepare = 30_000,
+    /// What a new thread does before it waits for the start of the load.
+    prepare_thread = 30_000,
     /// What a task does once when it is let go, before its first operation.
     first = 10_000,
     /// The same of a task that begins with a read: at least `first`.

@@ -145,10 +145,11 @@ impl World {
         let by = Waker { cpu, context: Context::Task, sync: false };
         match act {
             Act::Spawn(child) => {
+                let left = self.cost_of_preparing();
                 let body = &mut self.bodies[child.index()];
                 body.phase = Phase::Enter;
                 body.act = Act::Prepare;
-                body.left = self.config.costs.prepare;
+                body.left = left;
                 self.bear(cpu, task, child);
             }
             Act::Prepare => {

@@ -21,8 +21,8 @@ impl World {
         let costs = &self.config.costs;
         let op = match act {
             Act::Op(op) => op,
-            Act::Spawn(_) => return costs.fork,
-            Act::Prepare => return costs.prepare,
+            Act::Spawn(_) => return self.cost_of_fork(),
+            Act::Prepare => return self.cost_of_preparing(),
             Act::Begin => return costs.begin,
             Act::EndGrace => return costs.rcu,
             Act::OpenGate => return costs.post,
@@ -73,11 +73,21 @@ impl World {
             Op::Receive { channel, bytes } => self.message_cost(channel.0, bytes, false),
             Op::Meet(_) | Op::AwaitPost(_) => costs.wait,
             Op::Post(_) => costs.post,
-            Op::Fork(_) => costs.fork,
+            Op::Fork(_) => self.cost_of_fork(),
             Op::Exit if self.processes => costs.exit,
             Op::Exit => costs.exit_thread,
             Op::Close(_) | Op::Place(_) | Op::Yield => costs.syscall,
         }
+    }
+
+    fn cost_of_fork(&self) -> u64 {
+        let costs = &self.config.costs;
+        if self.processes { costs.fork } else { costs.fork_thread }
+    }
+
+    pub(super) fn cost_of_preparing(&self) -> u64 {
+        let costs = &self.config.costs;
+        if self.processes { costs.prepare } else { costs.prepare_thread }
     }
 
     /// What a woken task does before it tries its operation again.

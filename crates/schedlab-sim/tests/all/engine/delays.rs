@@ -4,7 +4,7 @@
 use super::{bare, plan, rows_of, script, us};
 use schedlab_model::{Nanos, Topology};
 use schedlab_sim::policy::Fifo;
-use schedlab_sim::{Config, Costs, Hardware, World};
+use schedlab_sim::{Config, Costs, Hardware, Start, World};
 use schedlab_workload::plan::Plan;
 use schedlab_workload::{Op, SemaphoreId, WordId};
 
@@ -60,4 +60,23 @@ fn a_thread_ends_at_its_own_cost() {
     };
     assert_eq!(ended(true), "0 | AAAAAA.\n");
     assert_eq!(ended(false), "0 | AAA.\n");
+}
+
+/// The starter, which is not shown, takes 3 µs to fork a process or 1 for a thread. The new task prepares itself for 4 µs
+/// or 2, and works for 1.
+#[test]
+fn a_thread_starts_at_its_own_cost() {
+    let costs = Costs {
+        fork: 3_000,
+        prepare: 4_000,
+        fork_thread: 1_000,
+        prepare_thread: 2_000,
+        ..Costs::NONE
+    };
+    let started = |processes| {
+        let plan = Plan { processes, ..plan(vec![script("A", &[us(1)])]) };
+        shown(plan, 1, Config { costs, start: Start::Forked, ..bare() })
+    };
+    assert_eq!(started(true).lines().next(), Some("0 | ...BBBBB."));
+    assert_eq!(started(false).lines().next(), Some("0 | .BBB."));
 }
