@@ -4,8 +4,8 @@
 //! their turns: interrupts of other CPUs, timers, wakeups. The clock goes on meanwhile, so their tasks are charged.
 //!
 //! A slice is the time up to the next timer of any CPU, by the number of all CPUs. It is computed when the first CPU
-//! begins a round. Who sets a timer that is the next of all ends its own slice; then each other CPU gets a slice of its
-//! own time. Where all CPUs idle, nobody has a turn until something comes to one (QEMU 10, accel/tcg/tcg-accel-ops-rr.c
+//! begins a round. Who sets a timer that is the next of all ends its own slice, and so does a timer that goes off; then
+//! each CPU's next slice is computed when it begins. Where all CPUs idle, nobody has a turn until something comes to one (QEMU 10, accel/tcg/tcg-accel-ops-rr.c
 //! and tcg-accel-ops-icount.c, and `qemu_timer_notify_cb` of system/cpu-timers.c).
 //!
 //! A path of a kernel's code is not interrupted here: its CPU keeps the turn up to its end.
@@ -27,7 +27,7 @@ pub(super) struct Turns {
     /// When the turn ends, at the latest; and the time for which its end is planned.
     until: u64,
     ends: u64,
-    /// When the next timer goes off: all begins anew then.
+    /// When the next timer goes off: all slices are computed anew then.
     timer: u64,
     /// CPUs whose next slice is computed at its beginning.
     anew: Vec<bool>,
@@ -180,9 +180,13 @@ impl World {
         if later > now {
             return self.plan_end_of_turn(later);
         }
-        let is_timer_due = now >= turns.timer;
-        let cpus = turns.waiting.len();
-        self.pass_turn(cpu, if is_timer_due { cpus - 1 } else { cpu });
+        let mut after = cpu;
+        if now >= turns.timer {
+            // The CPU after it, if there is one, has its timers go off, and no slice.
+            turns.anew.fill(true);
+            after += usize::from(cpu + 1 < turns.waiting.len());
+        }
+        self.pass_turn(cpu, after);
     }
 
     /// The next CPU after another gets its turn that has anything to do.
