@@ -5,8 +5,8 @@
 //!
 //! A slice is the time up to the next timer of any CPU, by the number of all CPUs. It is computed when the first CPU
 //! begins a round. Who sets a timer that is the next of all ends its own slice, and so does a timer that goes off; then
-//! each CPU's next slice is computed when it begins. Where all CPUs idle, nobody has a turn until something comes to one (QEMU 10, accel/tcg/tcg-accel-ops-rr.c
-//! and tcg-accel-ops-icount.c, and `qemu_timer_notify_cb` of system/cpu-timers.c).
+//! each CPU's next slice is computed when it begins. Where all CPUs idle, nobody has a turn until something comes to one
+//! (QEMU 10, accel/tcg/tcg-accel-ops-rr.c and tcg-accel-ops-icount.c; `qemu_timer_notify_cb` of system/cpu-timers.c).
 //!
 //! A path of a kernel's code is not interrupted here: its CPU keeps the turn up to its end.
 
