@@ -110,6 +110,18 @@ impl<E: Copy + Ord> Agenda<E> {
         self.others.push(Reverse((at, self.keys[cpu], self.posted, event)));
     }
 
+    /// Plans another event, after all others of its time.
+    pub(crate) fn post_last(&mut self, at: u64, event: E) {
+        self.posted += 1;
+        self.first_other = self.first_other.min(at);
+        self.others.push(Reverse((at, u32::MAX, self.posted, event)));
+    }
+
+    /// All events that are no ends of work, each with its time, in no order.
+    pub(crate) fn others(&self) -> impl Iterator<Item = (u64, E)> {
+        self.others.iter().map(|Reverse((at, _, _, event))| (*at, *event))
+    }
+
     #[inline]
     pub(crate) fn next_at(&mut self) -> u64 {
         if let Some(cpu) = self.taken {

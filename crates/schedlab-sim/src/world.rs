@@ -6,7 +6,7 @@
 //! both for channels, `short_way` both for most messages, `wake` the way from a wakeup to a CPU, `switch` who runs,
 //! `kernel` both where a kernel's own code decides,
 //! `start` the beginning and the end of a load, `timers` which sleeps end together, `speed` how fast CPUs work, `gaps`
-//! interrupts and the hypervisor, `bandwidth` shared memory, `noise` what varies by chance, `channel`, `pages`, `slub`
+//! interrupts and the hypervisor, `turns` CPUs that take turns, `bandwidth` shared memory, `noise` what varies by chance, `channel`, `pages`, `slub`
 //! and `shared_objects` what tasks share, `calls` what a recording tells of reads and writes, `deadlock` who waits for
 //! whom.
 
@@ -29,6 +29,7 @@ mod start;
 mod switch;
 mod task;
 mod timers;
+mod turns;
 mod wake;
 mod work;
 
@@ -88,7 +89,7 @@ pub struct Config {
     pub smt_speed: u64,
     /// Whether the ticks of CPUs are spread over half a tick (`skew_tick=1`); otherwise all CPUs tick at once.
     pub skew_tick: bool,
-    /// Whether the CPUs that are busy share the speed of one CPU, as those of a guest in QEMU without KVM.
+    /// Whether CPUs take turns, as those of a guest in QEMU whose clock is its instructions.
     pub turns: bool,
 }
 
@@ -163,6 +164,8 @@ enum Happening {
     Interrupt(usize),
     /// The way out of an interrupt on a CPU, in a kernel's own code.
     WayOut(usize),
+    /// The turn of a CPU ends, if its end is still planned for this time.
+    TurnEnds(u64),
     /// The frequency of a CPU changes, by a kernel's own code.
     Frequency {
         cpu: usize,
@@ -201,6 +204,8 @@ struct Extras {
     noise: Option<noise::Noise>,
     /// Bandwidth of memory, if that has a limit.
     bandwidth: Option<bandwidth::Bandwidth>,
+    /// Whose turn it is, where CPUs take turns.
+    turns: Option<turns::Turns>,
 }
 
 /// Events that are kept before the caller gets them.
@@ -390,6 +395,7 @@ impl World {
     pub fn run_until(&mut self, limit: u64, sink: &mut dyn FnMut(&[Event])) -> Result<Step, Halt> {
         self.boot();
         if self.spawned == 0 {
+            self.begin_turns();
             self.begin();
         }
         if self.asks_to_stop() {
@@ -421,6 +427,9 @@ impl World {
             }
             // A CPU may have come further, by a path of a kernel's code.
             self.scene.now = at;
+            if self.config.turns {
+                self.mind_turn();
+            }
             if self.events.len() >= FLUSH {
                 self.flush(at, sink);
             }
@@ -446,6 +455,9 @@ impl World {
         if !self.extras.gaps.is_empty() && self.is_put_off(happening) {
             return;
         }
+        if self.config.turns && self.waits_for_turn(happening) {
+            return;
+        }
         if self.has_code() && self.comes_early(happening) {
             return;
         }
@@ -467,6 +479,7 @@ impl World {
             Happening::Clock { cpu, at, awake } => self.clock_goes_off(cpu, at, awake),
             Happening::Interrupt(cpu) => self.sent_arrives(cpu),
             Happening::WayOut(cpu) => self.way_out(cpu),
+            Happening::TurnEnds(at) => self.turn_ends(at),
             Happening::Frequency { cpu, khz } => self.change_frequency(cpu, khz),
         }
     }
@@ -674,7 +687,11 @@ impl World {
     /// Accounts what the running task did since its piece began, and takes the piece off the agenda.
     fn pause(&mut self, cpu: usize, task: TaskId) {
         if self.speeds[cpu] == 0 {
-            // In a gap the task does nothing and is charged nothing.
+            // In a gap the task does nothing and is charged nothing. While others have their turn it is charged.
+            let since = self.pieces[cpu].began;
+            if self.extras.turns.is_some() {
+                account(&mut self.bodies[task.index()], self.scene.now.saturating_sub(since));
+            }
             self.pieces[cpu].began = self.scene.now;
             return self.agenda.set(cpu, NEVER);
         }

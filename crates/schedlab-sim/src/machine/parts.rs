@@ -17,7 +17,7 @@ pub(super) struct Parts {
     noise: u64,
     /// Whether the ticks of CPUs are spread (`skew_tick=1`).
     pub(super) skew_tick: bool,
-    /// Whether the CPUs share the speed of one.
+    /// Whether one CPU works at a time.
     pub(super) turns: bool,
     /// What interrupts, and what the hypervisor takes of each CPU.
     irq: Vec<Option<Takes>>,
@@ -82,7 +82,7 @@ impl Parts {
             ("capacity", "CPUs differ in what they can do", slow),
             ("noise", "costs vary by chance", self.noise > 0),
             ("skew-tick", "the ticks of CPUs are spread", self.skew_tick),
-            ("turns", "CPUs share the speed of one", self.turns),
+            ("turns", "CPUs take turns", self.turns),
             ("irq", "interrupts take time from tasks", takes(&self.irq)),
             ("steal", "the hypervisor takes time from tasks", takes(&self.steal)),
             ("frequency", "CPUs change their frequency", self.has_frequencies()),

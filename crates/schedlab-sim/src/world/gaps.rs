@@ -88,13 +88,8 @@ impl World {
 
     /// Whether something waits for the end of its CPU's gap.
     pub(super) fn is_put_off(&mut self, happening: Happening) -> bool {
-        let cpu = match happening {
-            Happening::Timer(task, ..) => self.scene.tasks[task.index()].cpu,
-            Happening::Arrive(cpu, _) | Happening::Resched(cpu) | Happening::TickOf(cpu) => cpu,
-            Happening::Push(push) => push.from,
-            Happening::Clock { cpu, .. } | Happening::Interrupt(cpu) | Happening::WayOut(cpu) => {
-                cpu
-            }
+        let cpu = match self.cpu_of(happening) {
+            Some(cpu) if !matches!(happening, Happening::Alarm(_)) => cpu,
             _ => return false,
         };
         let waits = self.is_in_gap(cpu);
@@ -102,5 +97,21 @@ impl World {
             self.agenda.post(self.scene.cpus[cpu].gap_until, cpu, happening);
         }
         waits
+    }
+
+    /// The CPU that does something.
+    pub(super) fn cpu_of(&self, happening: Happening) -> Option<usize> {
+        match happening {
+            Happening::Timer(task, ..) => Some(self.scene.tasks[task.index()].cpu),
+            Happening::Arrive(cpu, _) | Happening::Resched(cpu) | Happening::TickOf(cpu) => {
+                Some(cpu)
+            }
+            Happening::Push(push) => Some(push.from),
+            Happening::Alarm(alarm) => Some(alarm.cpu),
+            Happening::Clock { cpu, .. } | Happening::Interrupt(cpu) | Happening::WayOut(cpu) => {
+                Some(cpu)
+            }
+            _ => None,
+        }
     }
 }

@@ -162,7 +162,7 @@ impl World {
         }
     }
 
-    fn is_sent(&self, cpu: usize) -> bool {
+    pub(super) fn is_sent(&self, cpu: usize) -> bool {
         self.code.as_ref().is_some_and(|code| code.board.is_sent(cpu))
     }
 
@@ -357,23 +357,28 @@ impl World {
     fn plan(&mut self, cpu: usize, passed: u64) {
         let now = self.scene.now;
         let idle = self.scene.cpus[cpu].running.is_none();
-        let Some(code) = &mut self.code else { return };
-        if let Some(at) = code.board.clock(cpu) {
+        let polls = self.code.as_ref().is_some_and(|code| code.prepare.polls);
+        let way = self.way_to(cpu, idle && !polls);
+        if let Some(at) = self.clock_of_code(cpu) {
+            self.sets_timer(cpu, at);
             self.agenda.post(at.max(now), cpu, Happening::Clock { cpu, at, awake: false });
         }
+        let Some(code) = &mut self.code else { return };
         if code.board.is_sent(cpu) && !std::mem::replace(&mut code.sent[cpu], true) {
-            let costs = &self.config.costs;
-            let sleeps = idle && !code.prepare.polls;
-            let way = costs.ipi + if sleeps { costs.idle_exit } else { 0 };
             let at = code.board.sent_at(cpu) + self.owed.saturating_sub(passed) + way;
             let began = now.saturating_sub(passed);
             self.agenda.post(at.max(began), cpu, Happening::Interrupt(cpu));
         }
     }
 
+    /// When the clock of a CPU goes off in the kernel's code.
+    pub(super) fn clock_of_code(&self, cpu: usize) -> Option<u64> {
+        self.code.as_ref().and_then(|code| code.board.clock(cpu))
+    }
+
     /// The clock of a CPU goes off, unless it was set anew since.
     pub(super) fn clock_goes_off(&mut self, cpu: usize, at: u64, awake: bool) {
-        if self.code.as_ref().and_then(|code| code.board.clock(cpu)) != Some(at) {
+        if self.clock_of_code(cpu) != Some(at) {
             return;
         }
         let polls = self.code.as_ref().is_some_and(|code| code.prepare.polls);
@@ -383,6 +388,13 @@ impl World {
             return self.agenda.post(later, cpu, Happening::Clock { cpu, at, awake: true });
         }
         self.take_interrupt(cpu, true, None, self.config.costs.tick);
+    }
+
+    /// Interrupts that were sent to a CPU were taken with another, or on its way to idle.
+    pub(super) fn is_taken(&mut self, happening: Happening) {
+        if let (Happening::Interrupt(cpu), Some(code)) = (happening, &mut self.code) {
+            code.sent[cpu] = false;
+        }
     }
 
     /// What was sent to a CPU arrives.

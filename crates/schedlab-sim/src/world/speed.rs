@@ -56,11 +56,7 @@ impl World {
         if self.scene.cpus[cpu].running.is_some() {
             self.arm_gaps(cpu);
         }
-        if self.config.turns {
-            (0..self.scene.cpus.len()).for_each(|cpu| self.respeed(cpu));
-            return;
-        }
-        if self.config.smt_speed == FULL_SPEED {
+        if self.config.turns || self.config.smt_speed == FULL_SPEED {
             return;
         }
         for at in 0..self.scene.hardware.siblings(cpu).len() {
@@ -80,12 +76,10 @@ impl World {
         let shares = threads
             .iter()
             .any(|&thread| thread != cpu && self.scene.cpus[thread].running.is_some());
-        let busy = self.scene.cpus.iter().filter(|cpu| cpu.running.is_some());
         let speed = match shares {
-            _ if self.is_in_gap(cpu) => 0,
-            _ if self.config.turns => (own / busy.count().max(1) as u64).max(1),
-            true => (own * self.config.smt_speed / FULL_SPEED).max(1),
-            false => own,
+            _ if self.is_in_gap(cpu) || self.stands_still(cpu) => 0,
+            true if !self.config.turns => (own * self.config.smt_speed / FULL_SPEED).max(1),
+            _ => own,
         };
         let speed = self.extras.bandwidth.as_ref().map_or(speed, |of| of.limited(cpu, speed));
         let speed = self.extras.noise.as_ref().map_or(speed, |_| super::noise::marked(speed));

@@ -11,6 +11,9 @@ impl World {
     /// The scheduler tick, on all busy CPUs at once: a CPU in a gap ticks at the gap's end.
     pub(super) fn tick(&mut self) {
         self.tick_armed = false;
+        if self.config.turns {
+            return self.tick_by_turns();
+        }
         for at in 0..self.order.len() {
             let cpu = self.order[at];
             if self.is_in_gap(cpu) {
@@ -23,6 +26,20 @@ impl World {
             }
         }
         self.balance();
+        self.arm_tick(0);
+    }
+
+    /// Each CPU ticks in its turn.
+    fn tick_by_turns(&mut self) {
+        for at in 0..self.order.len() {
+            let cpu = self.order[at];
+            let of = &self.scene.cpus[cpu];
+            let ticks =
+                of.running.is_some() || of.idle_since + self.config.tick_ns > self.scene.now;
+            if ticks && !self.waits_for_turn(Happening::TickOf(cpu)) {
+                self.tick_of(cpu);
+            }
+        }
         self.arm_tick(0);
     }
 
@@ -84,7 +101,9 @@ impl World {
         if !self.tick_armed && self.scene.cpus.iter().any(|cpu| cpu.running.is_some()) {
             let tick = self.config.tick_ns;
             self.tick_armed = true;
-            self.agenda.post((self.scene.now / tick + 1) * tick, 0, Happening::Tick);
+            let at = (self.scene.now / tick + 1) * tick;
+            self.sets_timer(cpu, at);
+            self.agenda.post(at, 0, Happening::Tick);
         }
     }
 
@@ -94,7 +113,9 @@ impl World {
         if std::mem::replace(&mut self.extras.ticks_armed[cpu], true) {
             return;
         }
-        self.agenda.post(self.tick_after(cpu), cpu, Happening::TickOf(cpu));
+        let at = self.tick_after(cpu);
+        self.sets_timer(cpu, at);
+        self.agenda.post(at, cpu, Happening::TickOf(cpu));
     }
 
     /// The time of a CPU's first tick after now.
@@ -137,7 +158,7 @@ impl World {
         if cpu == from {
             self.look(cpu);
         } else {
-            let at = self.scene.now + self.config.costs.ipi;
+            let at = self.scene.now + self.way_to(cpu, false);
             self.agenda.post(at, cpu, Happening::Resched(cpu));
         }
     }
@@ -147,6 +168,10 @@ impl World {
     pub(super) fn look(&mut self, cpu: usize) {
         // The kernel's own code looks where a kernel does.
         if self.has_code() {
+            return;
+        }
+        if self.stands_still(cpu) {
+            self.waits_for_turn(Happening::Resched(cpu));
             return;
         }
         if self.interrupted == Some(cpu) {
@@ -403,7 +428,7 @@ impl World {
                 continue;
             }
             if self.scene.cpus[cpu].running.is_none() {
-                let at = self.scene.now + self.config.costs.ipi + self.config.costs.idle_exit;
+                let at = self.scene.now + self.way_to(cpu, true);
                 self.agenda.post(at, cpu, Happening::Resched(cpu));
             } else if self.policy.preempts(&self.scene, cpu, task, Arrival::Moved) {
                 self.displace(cpu, cpu);
@@ -436,7 +461,7 @@ impl World {
     /// Tells CPUs that they are to give a task away.
     fn send_pushes(&mut self) {
         for push in std::mem::take(&mut self.moves.pushes) {
-            let at = self.scene.now + self.config.costs.ipi;
+            let at = self.scene.now + self.way_to(push.from, false);
             self.agenda.post(at, push.from, Happening::Push(push));
         }
     }
@@ -472,7 +497,7 @@ impl World {
         self.bodies[task.index()].usage.migrations += 1;
         self.joins(to, task, Arrival::Moved);
         if self.scene.cpus[to].running.is_none() {
-            let at = self.scene.now + self.config.costs.ipi + self.config.costs.idle_exit;
+            let at = self.scene.now + self.way_to(to, true);
             self.agenda.post(at, to, Happening::Resched(to));
         } else if self.policy.preempts(&self.scene, to, task, Arrival::Moved) {
             self.displace(to, cpu);

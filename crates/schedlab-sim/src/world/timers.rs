@@ -53,6 +53,7 @@ impl World {
         } else if latest < NEVER / 2 {
             let sleep = self.bodies[task.index()].sleeps;
             let exact = self.config.start == super::Start::InPlace;
+            self.sets_timer(cpu, latest);
             self.agenda.post(latest, cpu, Happening::Timer(task, sleep, exact));
             self.timers.set += 1;
             let number = self.timers.set;
@@ -78,7 +79,7 @@ impl World {
         });
     }
 
-    fn sleeps_still(&self, task: TaskId, sleep: u64) -> bool {
+    pub(super) fn sleeps_still(&self, task: TaskId, sleep: u64) -> bool {
         let body = &self.bodies[task.index()];
         body.stand == Stand::Asleep && body.sleeps == sleep
     }

@@ -54,8 +54,7 @@ impl World {
         // The kernel leaves the enqueueing to the other CPU where that is idle or shares no cache (`ttwu_queue_cond`).
         let idle = self.scene.cpus[cpu].running.is_none();
         if cpu != by.cpu && (idle || !self.scene.hardware.share_llc(cpu, by.cpu)) {
-            let costs = &self.config.costs;
-            let way = costs.ipi + if idle { costs.idle_exit } else { 0 };
+            let way = self.way_to(cpu, idle);
             self.scene.cpus[cpu].pending += 1;
             let at = self.scene.now + self.owed + way;
             self.agenda.post(at, cpu, Happening::Arrive(cpu, task));
@@ -120,7 +119,7 @@ impl World {
         } else if cpu == logger {
             self.look(cpu);
         } else {
-            let at = self.scene.now + self.config.costs.ipi + self.config.costs.idle_exit;
+            let at = self.scene.now + self.way_to(cpu, true);
             self.agenda.post(at, cpu, Happening::Resched(cpu));
         }
         self.settle(cpu);

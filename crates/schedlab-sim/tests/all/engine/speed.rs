@@ -4,6 +4,7 @@ use super::{bare, plan, rows_of, script, us};
 use schedlab_model::{Cpu, Nanos, Place, Topology};
 use schedlab_sim::policy::Fifo;
 use schedlab_sim::{Config, Hardware, World};
+use schedlab_workload::{Op, SemaphoreId};
 
 /// 2 µs at full speed, 2 at half, the rest at a quarter: 2 + 1 + 1.
 #[test]
@@ -31,13 +32,28 @@ fn threads_of_a_core_slow_each_other() {
     assert_eq!(run(1_000_000), "0 | AAAA.\n1 | BB...\n");
 }
 
-/// Two of three CPUs are busy and share the speed of one until B is done after 4 µs. Nothing is told of the third.
+/// Up to the tick after 12 µs each of three CPUs may have a third: A, B, then A again for a third of what is left, and so
+/// on. C needs CPU 1, whose turn has come.
 #[test]
-fn cpus_that_take_turns_share_the_speed_of_one() {
-    let mut plan = plan(vec![script("A", &[us(4)]), script("B", &[us(2)])]);
-    let config = Config { turns: true, ..bare() };
+fn cpus_that_take_turns_have_slices_up_to_the_next_timer() {
+    let mut plan = plan(vec![script("A", &[us(6)]), script("B", &[us(2)])]);
+    let config = Config { turns: true, tick_ns: 12_000, ..bare() };
     let hardware = Hardware::new(Topology::flat(3));
     let mut world = World::new(&mut plan, hardware, Box::new(Fifo::new(3, None)), config);
     let rows = rows_of(&mut world, Nanos(1_000));
-    assert_eq!(rows, "0 | AAAAAA.\n1 | BBBB...\n2 | ???????\n");
+    assert_eq!(rows, "");
+}
+
+/// What wakes a task on another CPU goes on up to the end of its own slice, or until it sleeps.
+#[test]
+fn a_woken_task_waits_for_the_turn_of_its_cpu() {
+    let post = Op::Post(SemaphoreId(0));
+    let wait = Op::AwaitPost(SemaphoreId(0));
+    let mut plan = plan(vec![script("A", &[us(2), post, us(3)]), script("B", &[wait, us(1)])]);
+    plan.semaphores = 1;
+    let config = Config { turns: true, ..bare() };
+    let hardware = Hardware::new(Topology::flat(2));
+    let mut world = World::new(&mut plan, hardware, Box::new(Fifo::new(2, None)), config);
+    let rows = rows_of(&mut world, Nanos(1_000));
+    assert_eq!(rows, "");
 }
