@@ -198,8 +198,8 @@ pub(crate) fn switches_are_equal(kernel: &str) {
     for (what, parts, least) in [
         ("fair tasks", &fair[..], 100),
         ("fair tasks in groups", &CLASSES[..], 85),
-        ("all classes", &GROUPS[..], 90),
-        ("all classes in groups", &[], 85),
+        ("all classes", &GROUPS[..], 98),
+        ("all classes in groups", &[], 95),
     ] {
         if !what.contains(&asked) {
             continue;
