@@ -19,7 +19,7 @@ pub use cfs::{Cfs, CfsKnobs};
 pub use classes::{ClassKnobs, Classes};
 pub use eevdf::{Eevdf, EevdfKnobs};
 pub use fifo::Fifo;
-pub use groups::{Group, Groups, Limit, Nested};
+pub use groups::{Buddies, Choice, Group, Groups, Limit, Nested};
 pub use place::{Placer, PlacerKnobs};
 pub use shared_queues::SharedFifo;
 
@@ -180,6 +180,12 @@ pub trait Policy {
     /// A task came to `cpu`, or another runs there: tasks that are moved because of that.
     fn settle(&mut self, scene: &Scene, cpu: usize, moves: &mut Moves) {
         let _ = (scene, cpu, moves);
+    }
+
+    /// Time that tasks of a CPU were charged since the last call, in nanoseconds: a server of fair tasks pays it.
+    fn charged(&mut self, cpu: usize) -> u64 {
+        let _ = cpu;
+        0
     }
 
     /// Another class takes `cpu`, or the CPU leaves the group: the task that ran waits in its queue.

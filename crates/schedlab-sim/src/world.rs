@@ -48,7 +48,7 @@ use schedlab_stats::Histogram;
 use schedlab_workload::plan::{Block, Placement, Plan, Task};
 use shared_objects::Shared;
 use slub::Memory;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use task::{Act, Body, Phase, Stand};
 use timers::Timers;
 
@@ -241,9 +241,13 @@ pub struct World {
     speed_marks: Option<u32>,
     /// Timers of sleeps, by the CPU that fires them.
     timers: Timers,
+    /// Alarms of the policy that have not gone off, by CPU.
+    alarms: Vec<BTreeSet<policy::Alarm>>,
     /// CPUs in their order at equal times.
     order: Vec<usize>,
-    tick_armed: bool,
+    /// When the next tick of all CPUs comes, if it is planned, and when a CPU last ticked in a timer's interrupt.
+    tick_at: Option<u64>,
+    ticked: Vec<Option<u64>>,
     extras: Extras,
     shared: Shared,
     cpu_locks: Vec<Option<TaskId>>,
@@ -340,8 +344,10 @@ impl World {
             slowing: Vec::new(),
             speed_marks: None,
             timers: Timers::new(cpus),
+            alarms: vec![BTreeSet::new(); cpus],
             order,
-            tick_armed: false,
+            tick_at: None,
+            ticked: vec![None; cpus],
             extras: Extras { ticks_armed: vec![false; cpus], ..Extras::default() },
             shared: Shared::of(plan),
             cpu_locks: vec![None; cpus],

@@ -4,7 +4,7 @@
 //! divisions by a weight are the kernel's. Left out: core scheduling, HRTICK.
 
 use super::balance::{self, Balancer, Queues};
-use super::groups::Nested;
+use super::groups::{Buddies, Choice, Nested};
 use super::ordered::{Key, Ordered};
 use super::place::Placer;
 use super::weight::{self, NICE_0, share, virtual_time};
@@ -105,6 +105,9 @@ struct Rq {
     next: Option<u32>,
     last: Option<u32>,
     skip: Option<u32>,
+    /// Kinds of buddies that a wakeup set, and that were cleared, until somebody asks.
+    set: Buddies,
+    cleared: Buddies,
 }
 
 /// The fair scheduler of Linux 6.1.
@@ -241,10 +244,9 @@ impl Cfs {
     }
 
     fn clear_buddies(&mut self, cpu: usize, task: u32) {
-        let rq = &mut self.rqs[cpu];
-        for buddy in [&mut rq.next, &mut rq.last, &mut rq.skip] {
-            *buddy = buddy.filter(|one| *one != task);
-        }
+        self.slight(cpu, TaskId(task), Buddies { next: true, last: true });
+        let skip = &mut self.rqs[cpu].skip;
+        *skip = skip.filter(|one| *one != task);
     }
 
     /// Whether the running task's slice is over (`check_preempt_tick`).
@@ -411,6 +413,7 @@ impl Policy for Cfs {
         let woken = self.entities[task.index()];
         if marked && !woken.idle {
             self.rqs[cpu].next = Some(task.0);
+            self.rqs[cpu].set.next = true;
         }
         if scene.cpus[cpu].resched {
             return false;
@@ -427,10 +430,13 @@ impl Policy for Cfs {
             }
             if !marked {
                 self.rqs[cpu].next = Some(task.0);
+                self.rqs[cpu].set.next = true;
             }
         }
-        if running.on_rq && self.knobs.last_buddy && crowded && !running.idle {
+        let may_be_last = running.on_rq && !running.group && !running.idle;
+        if may_be_last && self.knobs.last_buddy && crowded {
             self.rqs[cpu].last = Some(curr);
+            self.rqs[cpu].set.last = true;
         }
         true
     }
@@ -456,14 +462,13 @@ impl Policy for Cfs {
 
     /// Chooses the next task of a CPU (`pick_next_task_fair`).
     fn pick(&mut self, scene: &Scene, cpu: usize) -> Option<TaskId> {
-        let curr = self.running(cpu);
-        if curr.is_some() {
-            self.account(scene.task_clock(cpu), cpu);
-        }
-        let next = self.choose(cpu, curr);
-        self.put(scene, cpu, next);
-        self.placer.note_misfit(scene, cpu, next.map(TaskId));
-        next.map(TaskId)
+        let next = match self.choose_next(scene, cpu) {
+            Choice::Entity(next) => Some(next),
+            _ => None,
+        };
+        self.exchange(scene, cpu, next);
+        self.placer.note_misfit(scene, cpu, next);
+        next
     }
 
     fn put_back(&mut self, scene: &Scene, cpu: usize) {
@@ -568,18 +573,46 @@ impl Nested for Cfs {
         (displaces || woken != Class::Normal).then_some(displaces)
     }
 
+    fn loses_weight(&self) -> bool {
+        true
+    }
+
     fn queued(&self, cpu: usize) -> usize {
         self.rqs[cpu].nr as usize
     }
 
-    fn favoured(&self, cpu: usize) -> Option<TaskId> {
-        self.rqs[cpu].next.map(TaskId)
+    fn choose_next(&mut self, scene: &Scene, cpu: usize) -> Choice {
+        let curr = self.running(cpu);
+        if curr.is_some() {
+            self.account(scene.task_clock(cpu), cpu);
+        }
+        self.choose(cpu, curr).map_or(Choice::Nobody, |next| Choice::Entity(TaskId(next)))
     }
 
-    fn favour(&mut self, cpu: usize, entity: TaskId) {
+    fn exchange(&mut self, scene: &Scene, cpu: usize, next: Option<TaskId>) {
+        self.put(scene, cpu, next.map(|next| next.0));
+    }
+
+    fn favour(&mut self, cpu: usize, entity: TaskId, as_: Buddies) {
         if self.entities.get(entity.index()).is_some_and(|of| of.on_rq && !of.idle) {
-            self.rqs[cpu].next = Some(entity.0);
+            let rq = &mut self.rqs[cpu];
+            rq.next = if as_.next { Some(entity.0) } else { rq.next };
+            rq.last = if as_.last { Some(entity.0) } else { rq.last };
         }
+    }
+
+    fn slight(&mut self, cpu: usize, entity: TaskId, as_: Buddies) {
+        let rq = &mut self.rqs[cpu];
+        rq.cleared.next |= as_.next && rq.next.take_if(|one| *one == entity.0).is_some();
+        rq.cleared.last |= as_.last && rq.last.take_if(|one| *one == entity.0).is_some();
+    }
+
+    fn take_set(&mut self, cpu: usize) -> Buddies {
+        std::mem::take(&mut self.rqs[cpu].set)
+    }
+
+    fn take_cleared(&mut self, cpu: usize) -> Buddies {
+        std::mem::take(&mut self.rqs[cpu].cleared)
     }
 }
 

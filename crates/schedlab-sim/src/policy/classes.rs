@@ -154,13 +154,8 @@ impl Classes {
                     lane.server.pays_idle(time);
                 }
             }
-            Current::Fair => {
-                if time > 0 && !self.knobs.throttled {
-                    let over = lane.server.pays(&self.knobs.server, scene.now, time);
-                    lane.resched |= over;
-                    self.sync_server(cpu);
-                }
-            }
+            // The server pays when the fair policy charges the task.
+            Current::Fair => {}
             Current::RealTime(_) => self.uses_real_time(cpu, time, scene.now),
             Current::Deadline(task) => {
                 if self.period_ends.is_some() || lane.rt_time < self.knobs.rt_runtime {
@@ -168,6 +163,19 @@ impl Classes {
                 }
                 self.uses_budget(scene, cpu, task, time);
             }
+        }
+    }
+
+    /// `dl_server_update`: the server pays what fair tasks were charged.
+    fn server_pays(&mut self, scene: &Scene, cpu: usize) {
+        if self.knobs.throttled {
+            return;
+        }
+        let time = self.fair.charged(cpu);
+        if time > 0 {
+            let lane = &mut self.lanes[cpu];
+            lane.resched |= lane.server.pays(&self.knobs.server, scene.now, time);
+            self.sync_server(cpu);
         }
     }
 
@@ -348,15 +356,16 @@ impl Classes {
                 self.account(scene, cpu);
             }
             let lane = &mut self.lanes[cpu];
-            lane.server.start(&self.knobs.server, scene.now);
+            let starts = lane.server.start(&self.knobs.server, scene.now);
             self.sync_server(cpu);
-            let acts = self.lanes[cpu].server.queued && self.displaces(cpu, Who::Server);
-            self.lanes[cpu].resched |= acts;
+            self.lanes[cpu].resched |= starts && self.displaces(cpu, Who::Server);
         }
     }
 
     fn count_moves(&mut self, scene: &Scene, moves: &Moves) {
         for moved in &moves.done {
+            self.server_pays(scene, moved.from);
+            self.server_pays(scene, moved.to);
             self.count_fair(scene, moved.from, false);
             self.count_fair(scene, moved.to, true);
         }
@@ -364,16 +373,21 @@ impl Classes {
 
     /// The next task of the highest class that has one.
     fn choose(&mut self, scene: &Scene, cpu: usize) -> (Current, Option<TaskId>) {
+        let lane = &self.lanes[cpu];
+        let lane_has_others =
+            lane.current.is_above() || lane.has_deadline_task() || lane.rt_priority().is_some();
         loop {
             match self.lanes[cpu].first_deadline() {
                 Some(Who::Task(task)) => return (Current::Deadline(task), Some(task)),
                 Some(Who::Server) => {
-                    let next = match self.lanes[cpu].fair {
-                        0 => None,
-                        _ => self.fair.pick(scene, cpu),
-                    };
+                    let next = self.fair.pick(scene, cpu);
+                    self.server_pays(scene, cpu);
                     if next.is_some() {
                         return (Current::Fair, next);
+                    }
+                    // Where all are fair the kernel does not ask the server (`__pick_next_task`).
+                    if !lane_has_others {
+                        return (Current::Idle, None);
                     }
                     self.lanes[cpu].server.stop();
                     self.sync_server(cpu);
@@ -384,7 +398,9 @@ impl Classes {
         if let Some(task) = self.lanes[cpu].first_real_time() {
             return (Current::RealTime(task), Some(task));
         }
-        match self.fair.pick(scene, cpu) {
+        let next = self.fair.pick(scene, cpu);
+        self.server_pays(scene, cpu);
+        match next {
             Some(task) => (Current::Fair, Some(task)),
             None => (Current::Idle, None),
         }
@@ -450,6 +466,7 @@ impl Policy for Classes {
                 let was_above = !std::mem::replace(&mut self.task(task).fair, true);
                 let arrival = if was_above { Arrival::WokenElsewhere } else { arrival };
                 self.fair.enqueue(scene, cpu, task, arrival);
+                self.server_pays(scene, cpu);
                 self.count_fair(scene, cpu, true);
             }
         }
@@ -466,7 +483,8 @@ impl Policy for Classes {
                     && self.fair.preempts(scene, cpu, task, arrival)
             }
         };
-        resched || preempts
+        self.server_pays(scene, cpu);
+        resched || preempts || std::mem::take(&mut self.lanes[cpu].resched)
     }
 
     fn dequeue(&mut self, scene: &Scene, cpu: usize, task: TaskId, departure: Departure) {
@@ -487,22 +505,30 @@ impl Policy for Classes {
             }
             _ => {
                 self.fair.dequeue(scene, cpu, task, departure);
+                self.server_pays(scene, cpu);
                 self.count_fair(scene, cpu, false);
             }
         }
     }
 
+    /// 6.1 charges the task that runs before it picks. 6.12 charges it when another is picked: one whose budget is used up
+    /// stays if it is still the first.
     fn pick(&mut self, scene: &Scene, cpu: usize) -> Option<TaskId> {
-        self.account(scene, cpu);
+        if self.knobs.throttled {
+            self.account(scene, cpu);
+        }
         let prev = self.lanes[cpu].current;
         let (current, next) = self.choose(scene, cpu);
+        if current != prev {
+            self.account(scene, cpu);
+        }
         if prev == Current::Fair && current.is_above() {
             self.fair.put_back(scene, cpu);
+            self.server_pays(scene, cpu);
         }
         let lane = &mut self.lanes[cpu];
         lane.current = current;
         lane.resched = false;
-        lane.since = scene.task_clock(cpu);
         next
     }
 
@@ -522,7 +548,10 @@ impl Policy for Classes {
                     }
                 }
             }
-            Current::Fair => self.lanes[cpu].resched |= self.fair.tick(scene, cpu),
+            Current::Fair => {
+                self.lanes[cpu].resched |= self.fair.tick(scene, cpu);
+                self.server_pays(scene, cpu);
+            }
             Current::Idle | Current::Deadline(_) => {}
         }
         std::mem::take(&mut self.lanes[cpu].resched)

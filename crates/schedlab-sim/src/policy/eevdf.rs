@@ -6,7 +6,7 @@
 //! HRTICK.
 
 use super::balance::{self, Balancer, Queues};
-use super::groups::Nested;
+use super::groups::{Buddies, Choice, Nested};
 use super::ordered::Ordered;
 use super::place::Placer;
 use super::weight::{self, NICE_0, virtual_time};
@@ -107,6 +107,11 @@ struct Rq {
     next: Option<u32>,
     /// A slice ended while time was accounted: the running task is to be displaced.
     resched: bool,
+    /// Kinds of buddies that a wakeup set, and that were cleared, until somebody asks.
+    set: Buddies,
+    cleared: Buddies,
+    /// Time that tasks were charged, until somebody asks.
+    charged: u64,
 }
 
 /// The fair scheduler of Linux 6.12.
@@ -241,14 +246,16 @@ impl Eevdf {
         }
         entity.accounted = now;
         entity.vruntime += virtual_time(time, entity.weight) as i64;
+        if !entity.group {
+            self.rqs[cpu].charged += time;
+        }
         let used_up = self.renews(cpu, task);
         if self.rqs[cpu].nr == 1 {
             return;
         }
         if used_up || self.lost_to_shorter(cpu, task) {
-            let rq = &mut self.rqs[cpu];
-            rq.resched = true;
-            rq.next = rq.next.filter(|next| *next != task);
+            self.rqs[cpu].resched = true;
+            self.slight(cpu, TaskId(task), Buddies::NEXT);
         }
     }
 
@@ -352,7 +359,7 @@ impl Eevdf {
         }
         self.rqs[cpu].curr = None;
         if let Some(next) = next {
-            self.rqs[cpu].next = self.rqs[cpu].next.filter(|buddy| *buddy != next);
+            self.slight(cpu, TaskId(next), Buddies::NEXT);
             self.remove(cpu, next);
             self.turns += 1;
             let entity = &mut self.entities[next as usize];
@@ -453,6 +460,7 @@ impl Policy for Eevdf {
         }
         if self.knobs.next_buddy && arrival != Arrival::New {
             self.rqs[cpu].next = Some(task.0);
+            self.rqs[cpu].set.next = true;
         }
         if std::mem::take(&mut self.rqs[cpu].resched) {
             return true;
@@ -482,8 +490,7 @@ impl Policy for Eevdf {
     fn dequeue(&mut self, scene: &Scene, cpu: usize, task: TaskId, departure: Departure) {
         self.account(scene.task_clock(cpu), cpu);
         self.placer.left(scene, cpu, task);
-        let rq = &mut self.rqs[cpu];
-        rq.next = rq.next.filter(|next| *next != task.0);
+        self.slight(cpu, task, Buddies::NEXT);
         let sleeps = departure == Departure::Sleeps;
         if sleeps && self.knobs.delay_dequeue && !self.is_eligible(cpu, task.0) {
             self.entities[task.index()].delayed = true;
@@ -495,29 +502,23 @@ impl Policy for Eevdf {
 
     /// Chooses the next task of a CPU (`pick_next_task_fair`, `pick_next_entity`).
     fn pick(&mut self, scene: &Scene, cpu: usize) -> Option<TaskId> {
-        let prev = self.rqs[cpu].curr;
+        let prev = self.rqs[cpu].curr.map(TaskId);
         let next = loop {
-            if self.rqs[cpu].nr == 0 {
-                break None;
-            }
-            if self.running(cpu).is_some() {
-                self.account(scene.task_clock(cpu), cpu);
-            }
-            let buddy = self.rqs[cpu].next.filter(|_| self.knobs.pick_buddy);
-            if let Some(buddy) = buddy.filter(|&buddy| self.is_eligible(cpu, buddy)) {
-                break Some(buddy);
-            }
-            match self.earliest(cpu) {
-                Some(task) if self.of(task).delayed => self.leave(cpu, task, true),
-                next => break next,
+            match self.choose_next(scene, cpu) {
+                Choice::Entity(next) => break Some(next),
+                Choice::Left(_) => {}
+                Choice::Nobody => break None,
             }
         };
+        self.exchange(scene, cpu, next);
         if next != prev {
-            self.put(scene, cpu, next);
-            self.placer.note_misfit(scene, cpu, next.map(TaskId));
+            self.placer.note_misfit(scene, cpu, next);
         }
-        self.rqs[cpu].resched = false;
-        next.map(TaskId)
+        next
+    }
+
+    fn charged(&mut self, cpu: usize) -> u64 {
+        std::mem::take(&mut self.rqs[cpu].charged)
     }
 
     fn put_back(&mut self, scene: &Scene, cpu: usize) {
@@ -543,7 +544,7 @@ impl Policy for Eevdf {
         if self.rqs[cpu].nr == 1 {
             return;
         }
-        self.rqs[cpu].next = self.rqs[cpu].next.filter(|next| *next != curr);
+        self.slight(cpu, TaskId(curr), Buddies::NEXT);
         self.account(scene.task_clock(cpu), cpu);
         if self.is_eligible(cpu, curr) {
             let entity = &mut self.entities[curr as usize];
@@ -618,15 +619,54 @@ impl Nested for Eevdf {
         self.rqs[cpu].nr
     }
 
-    fn favoured(&self, cpu: usize) -> Option<TaskId> {
-        self.rqs[cpu].next.map(TaskId)
+    /// `pick_task_fair` and `pick_next_entity` at one level.
+    fn choose_next(&mut self, scene: &Scene, cpu: usize) -> Choice {
+        if self.rqs[cpu].nr == 0 {
+            return Choice::Nobody;
+        }
+        if self.running(cpu).is_some() {
+            self.account(scene.task_clock(cpu), cpu);
+        }
+        let buddy = self.rqs[cpu].next.filter(|_| self.knobs.pick_buddy);
+        if let Some(buddy) = buddy.filter(|&buddy| self.is_eligible(cpu, buddy)) {
+            return Choice::Entity(TaskId(buddy));
+        }
+        match self.earliest(cpu) {
+            Some(task) if self.of(task).delayed => {
+                self.leave(cpu, task, true);
+                Choice::Left(TaskId(task))
+            }
+            Some(task) => Choice::Entity(TaskId(task)),
+            None => Choice::Nobody,
+        }
     }
 
-    fn favour(&mut self, cpu: usize, entity: TaskId) {
+    fn exchange(&mut self, scene: &Scene, cpu: usize, next: Option<TaskId>) {
+        let next = next.map(|next| next.0);
+        if next != self.rqs[cpu].curr {
+            self.put(scene, cpu, next);
+        }
+        self.rqs[cpu].resched = false;
+    }
+
+    fn favour(&mut self, cpu: usize, entity: TaskId, as_: Buddies) {
         let queued = |of: &Entity| of.on_rq && !of.delayed && !of.idle;
-        if self.entities.get(entity.index()).is_some_and(queued) {
+        if as_.next && self.entities.get(entity.index()).is_some_and(queued) {
             self.rqs[cpu].next = Some(entity.0);
         }
+    }
+
+    fn slight(&mut self, cpu: usize, entity: TaskId, as_: Buddies) {
+        let rq = &mut self.rqs[cpu];
+        rq.cleared.next |= as_.next && rq.next.take_if(|one| *one == entity.0).is_some();
+    }
+
+    fn take_set(&mut self, cpu: usize) -> Buddies {
+        std::mem::take(&mut self.rqs[cpu].set)
+    }
+
+    fn take_cleared(&mut self, cpu: usize) -> Buddies {
+        std::mem::take(&mut self.rqs[cpu].cleared)
     }
 
     fn holds(&self, task: TaskId) -> bool {

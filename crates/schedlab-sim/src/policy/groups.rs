@@ -55,19 +55,61 @@ pub trait Nested: Policy {
         self.fork(scene, cpu, parent.map(|parent| parent.0), child);
     }
 
-    /// A task of the group of `entity` went to sleep: the group is picked next if that is fair (`set_next_buddy`).
-    fn favour(&mut self, cpu: usize, entity: TaskId);
+    /// The first half of [`Policy::pick`]: whom this scheduler prefers. The entity that runs stays out of the queue.
+    fn choose_next(&mut self, scene: &Scene, cpu: usize) -> Choice;
+
+    /// The second half: this entity runs from now on.
+    fn exchange(&mut self, scene: &Scene, cpu: usize, next: Option<TaskId>);
+
+    /// Makes an entity the buddy of the queue that it is in (`set_next_buddy`, `set_last_buddy`).
+    fn favour(&mut self, cpu: usize, entity: TaskId, as_: Buddies);
+
+    /// The entity is no buddy of these kinds any more.
+    fn slight(&mut self, cpu: usize, entity: TaskId, as_: Buddies);
+
+    /// The kinds of buddies that [`Policy::preempts`] set on a CPU since the last call.
+    fn take_set(&mut self, cpu: usize) -> Buddies;
+
+    /// The kinds that were cleared since the last call.
+    fn take_cleared(&mut self, cpu: usize) -> Buddies;
+
+    /// Whether a group whose queue has neither a task nor a load average falls to the least weight (until Linux 6.11; then
+    /// `update_cfs_group` leaves the weight of an empty queue).
+    fn loses_weight(&self) -> bool {
+        false
+    }
 
     /// Tasks and groups in the queue of a CPU, those included whose dequeue is delayed.
     fn queued(&self, cpu: usize) -> usize;
-
-    /// The entity that is picked next if that is fair.
-    fn favoured(&self, cpu: usize) -> Option<TaskId>;
 
     /// Whether a task that sleeps is still queued where it was.
     fn holds(&self, task: TaskId) -> bool {
         let _ = task;
         false
+    }
+}
+
+/// Whom a scheduler prefers on a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    Nobody,
+    Entity(TaskId),
+    /// An entity that slept left the queue at last. Who runs is to be chosen anew, from the root down.
+    Left(TaskId),
+}
+
+/// Kinds of buddies: entities that a queue prefers where that is fair.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Buddies {
+    pub next: bool,
+    pub last: bool,
+}
+
+impl Buddies {
+    pub(super) const NEXT: Self = Self { next: true, last: false };
+
+    pub(super) fn any(self) -> bool {
+        self.next || self.last
     }
 }
 
@@ -101,6 +143,8 @@ struct Seat {
     linked: bool,
     load: Average,
     weight: u64,
+    /// A task began here whose load average was not 0 when it came.
+    is_loaded: bool,
 }
 
 /// Groups of tasks above fair schedulers.
@@ -124,6 +168,8 @@ struct OfCpu {
     current: Option<TaskId>,
     since: u64,
     resched: bool,
+    /// Time that tasks were charged since somebody asked.
+    charged: u64,
 }
 
 /// What alarms are for: the end of a period, and time given back.
@@ -164,6 +210,24 @@ impl Groups {
 
     fn entity(&self, group: usize, cpu: usize) -> TaskId {
         TaskId((self.first + group * self.cpus.len() + cpu) as u32)
+    }
+
+    /// After each call of a scheduler: what it charged tasks, and buddies that it cleared. A group that is not preferred in
+    /// its own queue's stead is not preferred above it either (`__clear_buddies_next`).
+    fn note(&mut self, group: Option<usize>, cpu: usize) {
+        let charged = self.tree(group).charged(cpu);
+        self.cpus[cpu].charged += charged;
+        let mut at = group;
+        while let Some(group) = at {
+            let cleared = self.branches[group].tree.take_cleared(cpu);
+            if !cleared.any() {
+                return;
+            }
+            at = self.branches[group].group.parent;
+            let entity = self.entity(group, cpu);
+            self.tree(at).slight(cpu, entity, cleared);
+        }
+        self.root.take_cleared(cpu);
     }
 
     /// The group of an entity; `None`: it is a task.
@@ -258,11 +322,14 @@ impl Groups {
             .sum();
         let shares = branch.group.shares;
         // What a group's tasks left behind when they went to sleep counts as its load for long.
-        let weight = (shares * own).checked_div(own + others).unwrap_or(shares);
+        let is_light = branch.tree.loses_weight() && !branch.seats[cpu].is_loaded;
+        let of_none = if is_light { MIN_SHARES } else { shares };
+        let weight = (shares * own).checked_div(own + others).unwrap_or(of_none);
         let weight = weight.clamp(MIN_SHARES, shares.max(MIN_SHARES));
         let parent = branch.group.parent;
         let entity = self.entity(group, cpu);
         self.tree(parent).reweigh(scene, cpu, entity, weight);
+        self.note(parent, cpu);
     }
 
     /// Tells the schedulers of a chain which part of the CPU they have.
@@ -274,7 +341,9 @@ impl Groups {
             let parent = self.branches[group].group.parent;
             let entity = self.entity(group, cpu);
             let (weight, all) = self.tree_ref(parent).weights(cpu, entity);
-            let waits = if self.branches[group].seats[cpu].linked { 0 } else { weight };
+            // The least weight is too small to count.
+            let is_counted = self.branches[group].seats[cpu].linked || weight == MIN_SHARES;
+            let waits = if is_counted { 0 } else { weight };
             parts.push((weight, (all + waits).max(weight)));
             self.branches[group].tree.stands(cpu, tasks, &parts);
         }
@@ -298,6 +367,7 @@ impl Groups {
                 true => self.tree(parent).enqueue(scene, cpu, entity, Arrival::Woken),
                 false => self.tree(parent).dequeue(scene, cpu, entity, Departure::Sleeps),
             }
+            self.note(parent, cpu);
         }
         self.update_parts(&chain, cpu);
     }
@@ -358,7 +428,7 @@ impl Groups {
                 return;
             }
             if self.branches[group].seats[cpu].linked {
-                return self.favour(at, cpu);
+                return self.favour(at, cpu, Buddies::NEXT);
             }
             left = self.entity(group, cpu);
             at = self.branches[group].group.parent;
@@ -366,11 +436,42 @@ impl Groups {
     }
 
     /// `set_next_buddy`: a group is picked next in its parent's queue, its parent in that of its own, and so on.
-    fn favour(&mut self, group: Option<usize>, cpu: usize) {
+    fn favour(&mut self, group: Option<usize>, cpu: usize, as_: Buddies) {
         for group in self.chain(group) {
             let parent = self.branches[group].group.parent;
             let entity = self.entity(group, cpu);
-            self.tree(parent).favour(cpu, entity);
+            self.tree(parent).favour(cpu, entity, as_);
+        }
+    }
+
+    /// `pick_task_fair`: down from the root, and from there again where all that was found slept. Each scheduler of the
+    /// way, and whom it prefers.
+    fn choose_way(&mut self, scene: &Scene, cpu: usize) -> Vec<(Option<usize>, TaskId)> {
+        let mut way = Vec::new();
+        let mut at = None;
+        loop {
+            let choice = self.tree(at).choose_next(scene, cpu);
+            self.note(at, cpu);
+            match choice {
+                Choice::Entity(entity) => {
+                    way.push((at, entity));
+                    at = self.group_of(entity);
+                    if at.is_none() {
+                        return way;
+                    }
+                }
+                Choice::Nobody if at.is_none() => return Vec::new(),
+                Choice::Nobody => {
+                    self.relink(scene, at.take(), cpu);
+                    way.clear();
+                }
+                Choice::Left(entity) => {
+                    let own = at.take();
+                    self.relink(scene, own, cpu);
+                    self.favour_rest(own, cpu, entity);
+                    way.clear();
+                }
+            }
         }
     }
 
@@ -404,6 +505,7 @@ impl Policy for Groups {
         });
         self.update_parts(&self.chain(own), cpu);
         self.tree(own).fork_from(scene, cpu, parent, child);
+        self.note(own, cpu);
         self.placer.begins(scene, child, weight);
     }
 
@@ -417,7 +519,15 @@ impl Policy for Groups {
         self.account(scene, cpu);
         self.touch(task);
         let own = self.own(scene, task);
+        // One that got its weight before it first woke has none yet (`reweight_entity`).
+        let view = scene.task(task);
+        if view.class == Class::Normal && view.nice == 0 {
+            for group in self.chain(own) {
+                self.branches[group].seats[cpu].is_loaded |= arrival == Arrival::New;
+            }
+        }
         self.tree(own).enqueue(scene, cpu, task, arrival);
+        self.note(own, cpu);
         self.cpus[cpu].nr += 1;
         if let Some(group) = own {
             let branch = &mut self.branches[group];
@@ -461,8 +571,10 @@ impl Policy for Groups {
             Some(displaces) => return displaces && !scene.cpus[cpu].resched,
             None => tree.preempts(scene, cpu, entity, arrival),
         };
-        if tree.favoured(cpu) == Some(entity) {
-            self.favour(common, cpu);
+        let set = tree.take_set(cpu);
+        self.note(common, cpu);
+        if set.any() {
+            self.favour(common, cpu, set);
         }
         displaces
     }
@@ -471,11 +583,14 @@ impl Policy for Groups {
         self.account(scene, cpu);
         let own = self.own(scene, task);
         self.tree(own).dequeue(scene, cpu, task, departure);
+        self.note(own, cpu);
         self.cpus[cpu].nr = self.cpus[cpu].nr.saturating_sub(1);
         if let Some(group) = own {
             let branch = &mut self.branches[group];
             let seat = &mut branch.seats[cpu];
             seat.tasks = seat.tasks.saturating_sub(1);
+            // One that leaves for another class takes its load along (`detach_entity_load_avg`).
+            seat.is_loaded &= departure != Departure::Moves || seat.tasks > 0;
             if branch.tree.queued(cpu) == 0
                 && let Some(pool) = &mut branch.pool
             {
@@ -494,29 +609,23 @@ impl Policy for Groups {
     fn pick(&mut self, scene: &Scene, cpu: usize) -> Option<TaskId> {
         self.account(scene, cpu);
         self.throttle(scene, cpu);
-        let mut seen =
+        let before =
             self.cpus[cpu].current.map_or(Vec::new(), |task| self.chain(self.own(scene, task)));
-        let mut at = None;
-        let next = loop {
-            match self.tree(at).pick(scene, cpu) {
-                Some(entity) => match self.group_of(entity) {
-                    Some(group) => {
-                        at = Some(group);
-                        seen.push(group);
-                    }
-                    None => break Some(entity),
-                },
-                None if at.is_none() => break None,
-                // All that the group had left were tasks whose dequeue was delayed.
-                None => {
-                    let group = at.take();
-                    self.relink(scene, group, cpu);
-                }
+        let way = self.choose_way(scene, cpu);
+        let next = way.last().map(|(_, entity)| *entity);
+        for &group in &before {
+            if !way.iter().any(|(at, _)| *at == Some(group)) {
+                self.tree(Some(group)).put_back(scene, cpu);
+                self.note(Some(group), cpu);
             }
-        };
-        let after = next.map_or(Vec::new(), |task| self.chain(self.own(scene, task)));
-        for group in seen.into_iter().filter(|group| !after.contains(group)) {
-            self.tree(Some(group)).put_back(scene, cpu);
+        }
+        for &(at, entity) in way.iter().rev() {
+            self.tree(at).exchange(scene, cpu, Some(entity));
+            self.note(at, cpu);
+        }
+        if way.is_empty() {
+            self.root.exchange(scene, cpu, None);
+            self.note(None, cpu);
         }
         if let Some(next) = next {
             self.touch(next);
@@ -539,9 +648,11 @@ impl Policy for Groups {
         self.update_parts(&chain, cpu);
         for &group in &chain {
             resched |= self.tree(Some(group)).tick(scene, cpu);
+            self.note(Some(group), cpu);
             self.update_shares(scene, group, cpu);
         }
         resched |= self.root.tick(scene, cpu);
+        self.note(None, cpu);
         resched
     }
 
@@ -549,7 +660,12 @@ impl Policy for Groups {
         if let Some(task) = self.cpus[cpu].current {
             let own = self.own(scene, task);
             self.tree(own).yields(scene, cpu);
+            self.note(own, cpu);
         }
+    }
+
+    fn charged(&mut self, cpu: usize) -> u64 {
+        std::mem::take(&mut self.cpus[cpu].charged)
     }
 
     fn pull(&mut self, scene: &Scene, cpu: usize, moves: &mut Moves) {
@@ -601,9 +717,11 @@ impl Policy for Groups {
         if let Some(current) = of.current.take() {
             for group in self.chain(self.own(scene, current)) {
                 self.tree(Some(group)).put_back(scene, cpu);
+                self.note(Some(group), cpu);
             }
         }
         self.root.put_back(scene, cpu);
+        self.note(None, cpu);
     }
 }
 

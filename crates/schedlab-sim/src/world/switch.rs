@@ -10,7 +10,7 @@ use schedlab_model::{Context, Distance, Left, Pid, Prio, What};
 impl World {
     /// The scheduler tick, on all busy CPUs at once: a CPU in a gap ticks at the gap's end.
     pub(super) fn tick(&mut self) {
-        self.tick_armed = false;
+        self.tick_at = None;
         if self.config.turns {
             return self.tick_by_turns();
         }
@@ -19,6 +19,8 @@ impl World {
             if self.is_in_gap(cpu) {
                 let at = self.scene.cpus[cpu].gap_until;
                 self.agenda.post(at, cpu, Happening::TickOf(cpu));
+            } else if self.ticked[cpu] == Some(self.scene.now) {
+                // A timer of the same time had the tick in its interrupt.
             } else if self.scene.cpus[cpu].running.is_some() {
                 self.tick_on(cpu);
             } else {
@@ -61,15 +63,32 @@ impl World {
     }
 
     fn tick_on(&mut self, cpu: usize) {
-        self.interrupt(cpu, self.config.costs.tick);
         self.in_interrupt(cpu, 0, |world| {
-            world.reads_clock(cpu);
-            if world.policy.tick(&world.scene, cpu) {
-                world.displace(cpu, cpu);
-            }
-            world.wake_rcu(cpu);
+            world.does_tick(cpu);
             world.fire_due(cpu);
         });
+    }
+
+    fn does_tick(&mut self, cpu: usize) {
+        self.interrupt(cpu, self.config.costs.tick);
+        self.reads_clock(cpu);
+        if self.policy.tick(&self.scene, cpu) {
+            self.displace(cpu, cpu);
+        }
+        self.wake_rcu(cpu);
+    }
+
+    /// In a timer's interrupt: the tick of the same time, which is a timer too, comes in the same interrupt. It finds what
+    /// ran before, also where the timer displaces that.
+    pub(super) fn ticks_with(&mut self, cpu: usize) {
+        let now = Some(self.scene.now);
+        if self.tick_at != now || self.ticked[cpu] == now {
+            return;
+        }
+        self.ticked[cpu] = now;
+        if self.scene.cpus[cpu].running.is_some() {
+            self.does_tick(cpu);
+        }
     }
 
     fn balance(&mut self) {
@@ -84,9 +103,9 @@ impl World {
     /// The first busy CPU of a tick wakes the kernel's RCU thread if tasks were forked or ended since the last one.
     fn wake_rcu(&mut self, cpu: usize) {
         if let Some(rcu) = self.rcu.filter(|_| std::mem::take(&mut self.stirred)) {
-            self.owed = 0;
+            let owed = self.owed;
             self.wake(rcu, Resume::Retry, Waker { cpu, context: Context::HardIrq, sync: false });
-            self.owed = 0;
+            self.owed = owed;
         }
     }
 
@@ -98,10 +117,10 @@ impl World {
         if self.config.skew_tick {
             return self.arm_own_tick(cpu);
         }
-        if !self.tick_armed && self.scene.cpus.iter().any(|cpu| cpu.running.is_some()) {
+        if self.tick_at.is_none() && self.scene.cpus.iter().any(|cpu| cpu.running.is_some()) {
             let tick = self.config.tick_ns;
-            self.tick_armed = true;
             let at = (self.scene.now / tick + 1) * tick;
+            self.tick_at = Some(at);
             self.sets_timer(cpu, at);
             self.agenda.post(at, 0, Happening::Tick);
         }
@@ -286,34 +305,51 @@ impl World {
         while self.timed
             && let Some(alarm) = self.policy.take_alarm()
         {
+            self.alarms[alarm.cpu].insert(alarm);
             self.agenda.post(alarm.at.max(self.scene.now), alarm.cpu, Happening::Alarm(alarm));
         }
     }
 
-    /// The policy acts by itself, in an interrupt of a CPU; CPUs look who should run where it says so.
+    /// An alarm of the policy goes off on its CPU, unless an interrupt has had it.
     pub(super) fn alarm(&mut self, alarm: Alarm) {
         let way = self.config.costs.idle_exit;
         if self.scene.cpus[alarm.cpu].running.is_none() && self.scene.now == alarm.at && way > 0 {
             return self.agenda.post(alarm.at + way, alarm.cpu, Happening::Alarm(alarm));
         }
-        self.reads_clock(alarm.cpu);
-        let mut kicks = Vec::new();
-        if !self.policy.alarm(&self.scene, alarm, &mut kicks) {
+        if !self.alarms[alarm.cpu].contains(&alarm) {
             return;
         }
+        let mut counts = false;
         self.in_interrupt(alarm.cpu, 0, |world| {
-            for cpu in kicks {
-                if cpu == alarm.cpu || world.scene.cpus[cpu].running.is_some() {
-                    world.displace(cpu, cpu);
-                } else {
-                    let at = world.scene.now + way;
-                    world.agenda.post(at, cpu, Happening::Resched(cpu));
-                }
-            }
+            counts = world.alarm_ends(alarm);
             // The policy's timers are timers of the CPU: others that are due fire with them.
-            world.fire_due(alarm.cpu);
+            if counts {
+                world.fire_due(alarm.cpu);
+                world.ticks_with(alarm.cpu);
+            }
         });
-        self.settle(alarm.cpu);
+        if counts {
+            self.settle(alarm.cpu);
+        }
+    }
+
+    /// The policy acts by itself, in an interrupt of a CPU; CPUs look who should run where it says so. Whether it wanted to.
+    pub(super) fn alarm_ends(&mut self, alarm: Alarm) -> bool {
+        self.alarms[alarm.cpu].remove(&alarm);
+        let mut kicks = Vec::new();
+        if !self.policy.alarm(&self.scene, alarm, &mut kicks) {
+            return false;
+        }
+        self.reads_clock(alarm.cpu);
+        for cpu in kicks {
+            if cpu == alarm.cpu || self.scene.cpus[cpu].running.is_some() {
+                self.displace(cpu, cpu);
+            } else {
+                let at = self.scene.now + self.config.costs.idle_exit;
+                self.agenda.post(at, cpu, Happening::Resched(cpu));
+            }
+        }
+        true
     }
 
     /// Puts the next task on a CPU whose task `prev` has been accounted and, where it leaves, dequeued.

@@ -76,6 +76,7 @@ impl World {
         self.in_interrupt(cpu, self.config.costs.timer, |world| {
             world.timer_ends(cpu, task);
             world.fire_due(cpu);
+            world.ticks_with(cpu);
         });
     }
 
@@ -84,10 +85,19 @@ impl World {
         body.stand == Stand::Asleep && body.sleeps == sleep
     }
 
-    /// Fires timers in their order, up to the first that is not due. The tick and the policy's timers are among them.
+    /// Fires timers in their order, those of the policy too, up to the first that is not due. The tick is among them.
     pub(super) fn fire_due(&mut self, cpu: usize) {
         let mut next = None;
-        while let Some(timer) = self.timers.of_cpu[cpu].first().copied() {
+        loop {
+            let timer = self.timers.of_cpu[cpu].first().copied();
+            let alarm = self.alarms[cpu].first().copied();
+            let alarm = alarm.filter(|alarm| alarm.at <= self.scene.now);
+            if let Some(alarm) = alarm.filter(|alarm| timer.is_none_or(|of| alarm.at < of.latest)) {
+                self.alarm_ends(alarm);
+                next = None;
+                continue;
+            }
+            let Some(timer) = timer else { break };
             let waits = self.sleeps_still(timer.task, timer.sleep);
             if waits {
                 let is_due = timer.due <= self.scene.now;

@@ -61,10 +61,11 @@ impl Server {
         self.queued = true;
     }
 
-    /// `dl_server_start`: a fair task came to a CPU that had none.
-    pub(super) fn start(&mut self, of: &Reservation, now: u64) {
+    /// `dl_server_start`: a fair task came to a CPU that had none. Whether the server was off; then the CPU looks who should
+    /// run, although the server most often waits.
+    pub(super) fn start(&mut self, of: &Reservation, now: u64) -> bool {
         if self.active || of.runtime == 0 {
-            return;
+            return false;
         }
         self.active = true;
         let running = self.running;
@@ -77,6 +78,7 @@ impl Server {
             Renewal::Kept | Renewal::Cut => {}
         }
         self.joins(of, now);
+        true
     }
 
     /// Stops the fair server (`dl_server_stop`).

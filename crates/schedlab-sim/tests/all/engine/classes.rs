@@ -77,6 +77,22 @@ fn real_time_tasks_are_throttled_for_the_rest_of_a_period() {
     assert_eq!(rows(tasks, 1, knobs), expected);
 }
 
+/// B wakes while it waits for its next period, and has the CPU look who should run (`wakeup_preempt_dl`). 6.1 charges A
+/// before it picks, and finds its budget used up. 6.12 picks A again, and finds that at the tick.
+#[test]
+fn a_task_that_is_picked_again_is_charged_at_the_tick_in_6_12() {
+    for (throttled, expected) in [(true, "0 | BBBAAAAN"), (false, "0 | BBBAAAAAAAN")] {
+        let tasks = vec![
+            with(deadline(3, 20, 20), "A", &[us(9)]),
+            with(deadline(2, 15, 15), "B", &[us(3), nap(4), us(1)]),
+            script("N", &[us(9)]),
+        ];
+        let knobs = ClassKnobs::of(throttled, 10 * US);
+        let rows = rows_of(&mut world_of(tasks, (1, "cfs"), knobs, 10 * US), Nanos(US));
+        assert!(rows.starts_with(expected), "{throttled}: {rows}");
+    }
+}
+
 /// In 6.12 real-time tasks are not throttled. Fair tasks that starve get 50 ms when 950 ms are over, and from then on
 /// 50 ms of each second.
 #[test]

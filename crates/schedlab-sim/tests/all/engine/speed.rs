@@ -32,19 +32,20 @@ fn threads_of_a_core_slow_each_other() {
     assert_eq!(run(1_000_000), "0 | AAAA.\n1 | BB...\n");
 }
 
-/// Up to the tick after 12 µs each of three CPUs may have a third: A, B, then A again for a third of what is left, and so
-/// on. C needs CPU 1, whose turn has come.
+/// A's CPU sets the timer of the tick after 12 µs, which ends its slice. B has half of the 12 µs. Then A has half of the
+/// 6 that are left, and B as much, of which it needs 2. A does the rest alone. By shares A would end first, after 12 µs.
 #[test]
 fn cpus_that_take_turns_have_slices_up_to_the_next_timer() {
-    let mut plan = plan(vec![script("A", &[us(6)]), script("B", &[us(2)])]);
+    let mut plan = plan(vec![script("A", &[us(6)]), script("B", &[us(8)])]);
     let config = Config { turns: true, tick_ns: 12_000, ..bare() };
-    let hardware = Hardware::new(Topology::flat(3));
-    let mut world = World::new(&mut plan, hardware, Box::new(Fifo::new(3, None)), config);
+    let hardware = Hardware::new(Topology::flat(2));
+    let mut world = World::new(&mut plan, hardware, Box::new(Fifo::new(2, None)), config);
     let rows = rows_of(&mut world, Nanos(1_000));
-    assert_eq!(rows, "");
+    assert_eq!(rows, "0 | AAAAAAAAAAAAAA.\n1 | BBBBBBBBBBB....\n");
 }
 
-/// What wakes a task on another CPU goes on up to the end of its own slice, or until it sleeps.
+/// A wakes B after 2 µs and goes on for 3: its slice is half of a tick. An idle CPU gives its turn up a nanosecond later,
+/// so all lies behind the whole microseconds.
 #[test]
 fn a_woken_task_waits_for_the_turn_of_its_cpu() {
     let post = Op::Post(SemaphoreId(0));
@@ -55,5 +56,5 @@ fn a_woken_task_waits_for_the_turn_of_its_cpu() {
     let hardware = Hardware::new(Topology::flat(2));
     let mut world = World::new(&mut plan, hardware, Box::new(Fifo::new(2, None)), config);
     let rows = rows_of(&mut world, Nanos(1_000));
-    assert_eq!(rows, "");
+    assert_eq!(rows, "0 | AAAAAA.\n1 | ......B\n|    bbb\n");
 }
