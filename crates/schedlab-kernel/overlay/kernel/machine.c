@@ -18,6 +18,7 @@
 #include <linux/interrupt.h>
 #include <linux/irq_work.h>
 #include <linux/kthread.h>
+#include <linux/magic.h>
 #include <linux/nodemask.h>
 #include <linux/percpu.h>
 #include <linux/sched/clock.h>
@@ -41,8 +42,8 @@
 #include "board.h"
 
 #define STACK_BYTES 32768
-/* The last word of a stack: if it changes, the stack was too small. */
-#define CANARY 0x5ced1ab5ced1ab5cUL
+/* The last word of a stack: if it changes, the stack was too small. The kernel may look for its own word. */
+#define CANARY STACK_END_MAGIC
 
 struct board *board;
 /* How often the image was entered. */

@@ -53,17 +53,26 @@ static u64 name_of(struct task_struct *task)
 	return task->flags & PF_KTHREAD ? THREADS | task->pid : own(task)->name;
 }
 
-/* ---- control groups: only the controller of CPUs has a state ---- */
+/* ---- control groups: only the controller of CPUs has a state for each ---- */
 
 #define GROUPS_MAX 4096
 static struct css_set *sets[GROUPS_MAX];
 static int groups;
+
+/* The controller cpuacct is not one of cgroup v2: there all groups have the state of its root, and ticks read it. */
+static void account_at_root(struct css_set *set)
+{
+#ifdef CONFIG_CGROUP_CPUACCT
+	set->subsys[cpuacct_cgrp_id] = cpuacct_cgrp_subsys.css_alloc(NULL);
+#endif
+}
 
 static struct css_set *new_set(struct cgroup_subsys_state *state)
 {
 	struct css_set *set = schedlab_take(sizeof(*set));
 
 	set->subsys[cpu_cgrp_id] = state;
+	account_at_root(set);
 	set->dfl_cgrp = schedlab_take(sizeof(struct cgroup));
 	return set;
 }
@@ -655,6 +664,7 @@ void schedlab_boot_tasks(void)
 	root_task_group.css.cgroup = schedlab_take(sizeof(struct cgroup));
 	sets[0] = &init_css_set;
 	init_css_set.subsys[cpu_cgrp_id] = &root_task_group.css;
+	account_at_root(&init_css_set);
 	init_css_set.dfl_cgrp = schedlab_take(sizeof(struct cgroup));
 	rcu_assign_pointer(init_task.cgroups, &init_css_set);
 	schedlab_watch();
