@@ -5,13 +5,14 @@ use schedlab_model::What;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Besides those of cpufreq, what Debian's cloud kernel has of the scheduler's options and the usual image lacks.
-const OPTIONS: [&str; 9] = [
-    "CONFIG_CPU_FREQ=y",
-    "CONFIG_CPU_FREQ_DEFAULT_GOV_SCHEDUTIL=y",
+/// Besides those of cpufreq, what Debian's cloud kernels have of the scheduler's options and the usual image lacks.
+const OPTIONS: [&str; 10] = [
     "CONFIG_PSI=y",
     "CONFIG_CGROUP_CPUACCT=y",
     "CONFIG_SCHED_CLUSTER=y",
+    "CONFIG_CPU_FREQ=y",
+    "CONFIG_CPU_FREQ_DEFAULT_GOV_SCHEDUTIL=y",
+    "CONFIG_CPU_FREQ_GOV_SCHEDUTIL=y",
     "CONFIG_SCHED_STACK_END_CHECK=y",
     "CONFIG_ENERGY_MODEL=y",
     "CONFIG_MAGIC_SYSRQ=y",
