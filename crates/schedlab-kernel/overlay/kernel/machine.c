@@ -567,8 +567,12 @@ static void make_per_cpu(void)
 	int cpu;
 
 	per_cpu_used = ALIGN(__per_cpu_end - __per_cpu_start, PAGE_SIZE);
-	/* What is allocated while the machine runs. smpcfd_prepare_cpu takes a piece for each pair of CPUs. */
-	per_cpu_bytes = per_cpu_used + SZ_256K + schedlab_cpus * sizeof(call_single_data_t);
+	/*
+	 * What is allocated while the machine runs: the pressure of groups, for instance. smpcfd_prepare_cpu takes a
+	 * piece for each pair of CPUs.
+	 */
+	per_cpu_bytes = per_cpu_used + (IS_ENABLED(CONFIG_PSI) ? SZ_1M : SZ_256K) +
+			schedlab_cpus * sizeof(call_single_data_t);
 	for (cpu = 0; cpu < schedlab_cpus; cpu++) {
 		char *area = schedlab_take(per_cpu_bytes);
 
