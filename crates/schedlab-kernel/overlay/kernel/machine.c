@@ -18,6 +18,7 @@
 #include <linux/interrupt.h>
 #include <linux/irq_work.h>
 #include <linux/kthread.h>
+#include <linux/magic.h>
 #include <linux/nodemask.h>
 #include <linux/percpu.h>
 #include <linux/sched/clock.h>
@@ -41,8 +42,8 @@
 #include "board.h"
 
 #define STACK_BYTES 32768
-/* The last word of a stack: if it changes, the stack was too small. */
-#define CANARY 0x5ced1ab5ced1ab5cUL
+/* The last word of a stack: if it changes, the stack was too small. The kernel may look for its own word. */
+#define CANARY STACK_END_MAGIC
 
 struct board *board;
 /* How often the image was entered. */
@@ -566,8 +567,12 @@ static void make_per_cpu(void)
 	int cpu;
 
 	per_cpu_used = ALIGN(__per_cpu_end - __per_cpu_start, PAGE_SIZE);
-	/* What is allocated while the machine runs. smpcfd_prepare_cpu takes a piece for each pair of CPUs. */
-	per_cpu_bytes = per_cpu_used + SZ_256K + schedlab_cpus * sizeof(call_single_data_t);
+	/*
+	 * What is allocated while the machine runs: the pressure of groups, for instance. smpcfd_prepare_cpu takes a
+	 * piece for each pair of CPUs.
+	 */
+	per_cpu_bytes = per_cpu_used + (IS_ENABLED(CONFIG_PSI) ? SZ_1M : SZ_256K) +
+			schedlab_cpus * sizeof(call_single_data_t);
 	for (cpu = 0; cpu < schedlab_cpus; cpu++) {
 		char *area = schedlab_take(per_cpu_bytes);
 

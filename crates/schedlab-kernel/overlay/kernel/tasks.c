@@ -8,6 +8,7 @@
 #include <linux/hrtimer.h>
 #include <linux/init_task.h>
 #include <linux/kthread.h>
+#include <linux/psi.h>
 #include <linux/sched/autogroup.h>
 #include <linux/sched/cputime.h>
 #include <linux/sched/signal.h>
@@ -53,18 +54,51 @@ static u64 name_of(struct task_struct *task)
 	return task->flags & PF_KTHREAD ? THREADS | task->pid : own(task)->name;
 }
 
-/* ---- control groups: only the controller of CPUs has a state ---- */
+/* ---- control groups: only the controller of CPUs has a state for each ---- */
 
 #define GROUPS_MAX 4096
 static struct css_set *sets[GROUPS_MAX];
 static int groups;
 
-static struct css_set *new_set(struct cgroup_subsys_state *state)
+/* The controller cpuacct is not one of cgroup v2: there all groups have the state of its root, and ticks read it. */
+static void account_at_root(struct css_set *set)
+{
+#ifdef CONFIG_CGROUP_CPUACCT
+	set->subsys[cpuacct_cgrp_id] = cpuacct_cgrp_subsys.css_alloc(NULL);
+#endif
+}
+
+#ifdef CONFIG_PSI
+/* Groups keep their own pressure, as without cgroup_disable=pressure. */
+bool cgroup_psi_enabled(void)
+{
+	return true;
+}
+#endif
+
+/* A place in the hierarchy. Only the accounting of pressure looks there: it knows the root by its number, which is 1. */
+static struct cgroup *new_cgroup(struct cgroup *above)
+{
+	struct cgroup *made = schedlab_take(sizeof(*made));
+#ifdef CONFIG_PSI
+	static int made_before;
+
+	made->kn = schedlab_take(sizeof(*made->kn));
+	made->kn->id = ++made_before;
+	made->self.parent = above ? &above->self : NULL;
+	if (above && psi_cgroup_alloc(made))
+		schedlab_stop("a group has no memory for its pressure");
+#endif
+	return made;
+}
+
+static struct css_set *new_set(struct cgroup_subsys_state *state, struct css_set *above)
 {
 	struct css_set *set = schedlab_take(sizeof(*set));
 
 	set->subsys[cpu_cgrp_id] = state;
-	set->dfl_cgrp = schedlab_take(sizeof(struct cgroup));
+	account_at_root(set);
+	set->dfl_cgrp = new_cgroup(above->dfl_cgrp);
 	return set;
 }
 
@@ -83,7 +117,7 @@ static int new_group(int parent)
 	state->flags = CSS_ONLINE;
 	if (cpu_cgrp_subsys.css_online(state))
 		return -ENOMEM;
-	sets[++groups] = new_set(state);
+	sets[++groups] = new_set(state, sets[parent]);
 	return groups;
 }
 
@@ -655,7 +689,8 @@ void schedlab_boot_tasks(void)
 	root_task_group.css.cgroup = schedlab_take(sizeof(struct cgroup));
 	sets[0] = &init_css_set;
 	init_css_set.subsys[cpu_cgrp_id] = &root_task_group.css;
-	init_css_set.dfl_cgrp = schedlab_take(sizeof(struct cgroup));
+	account_at_root(&init_css_set);
+	init_css_set.dfl_cgrp = new_cgroup(NULL);
 	rcu_assign_pointer(init_task.cgroups, &init_css_set);
 	schedlab_watch();
 }
