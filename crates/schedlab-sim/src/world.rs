@@ -4,11 +4,10 @@
 //! ends, the operation takes effect, which may wake others, put the task to sleep, or lead to its next operation.
 //! Files: `perform` has a task's way through its operations, `work` what they cost, `effect` what they do, `messages`
 //! both for channels, `short_way` both for most messages, `wake` the way from a wakeup to a CPU, `switch` who runs,
-//! `kernel` both where a kernel's own code decides,
-//! `start` the beginning and the end of a load, `timers` which sleeps end together, `speed` how fast CPUs work, `gaps`
-//! interrupts and the hypervisor, `turns` CPUs that take turns, `bandwidth` shared memory, `noise` what varies by chance, `channel`, `pages`, `slub`
-//! and `shared_objects` what tasks share, `calls` what a recording tells of reads and writes, `deadlock` who waits for
-//! whom.
+//! `kernel` both where a kernel's own code decides, `start` the beginning and the end of a load, `timers` which sleeps
+//! end together, `speed` how fast CPUs work, `gaps` interrupts and the hypervisor, `turns` CPUs that take turns,
+//! `bandwidth` shared memory, `noise` what varies by chance, `channel`, `pages`, `slub` and `shared_objects` what tasks
+//! share, `calls` what a recording tells of reads and writes, `deadlock` who waits for whom.
 
 mod bandwidth;
 mod calls;

@@ -99,7 +99,7 @@ impl World {
         waits
     }
 
-    /// The CPU that does something.
+    /// The CPU at which something happens; `None` if that is no single one, or the world's own affair.
     pub(super) fn cpu_of(&self, happening: Happening) -> Option<usize> {
         match happening {
             Happening::Timer(task, ..) => Some(self.scene.tasks[task.index()].cpu),

@@ -356,16 +356,15 @@ impl World {
     /// Plans when the clock of a CPU goes off, and when what was sent to it arrives, in a call that took so long.
     fn plan(&mut self, cpu: usize, passed: u64) {
         let now = self.scene.now;
-        let idle = self.scene.cpus[cpu].running.is_none();
-        let polls = self.code.as_ref().is_some_and(|code| code.prepare.polls);
-        let way = self.way_to(cpu, idle && !polls);
         if let Some(at) = self.clock_of_code(cpu) {
             self.sets_timer(cpu, at);
             self.agenda.post(at.max(now), cpu, Happening::Clock { cpu, at, awake: false });
         }
         let Some(code) = &mut self.code else { return };
         if code.board.is_sent(cpu) && !std::mem::replace(&mut code.sent[cpu], true) {
-            let at = code.board.sent_at(cpu) + self.owed.saturating_sub(passed) + way;
+            let sent_at = code.board.sent_at(cpu);
+            let sleeps = self.scene.cpus[cpu].running.is_none() && !code.prepare.polls;
+            let at = sent_at + self.owed.saturating_sub(passed) + self.way_to(cpu, sleeps);
             let began = now.saturating_sub(passed);
             self.agenda.post(at.max(began), cpu, Happening::Interrupt(cpu));
         }

@@ -35,9 +35,7 @@ impl World {
     fn tick_by_turns(&mut self) {
         for at in 0..self.order.len() {
             let cpu = self.order[at];
-            let of = &self.scene.cpus[cpu];
-            let ticks =
-                of.running.is_some() || of.idle_since + self.config.tick_ns > self.scene.now;
+            let ticks = self.scene.cpus[cpu].running.is_some() || self.ticks_while_idle(cpu);
             if ticks && !self.waits_for_turn(Happening::TickOf(cpu)) {
                 self.tick_of(cpu);
             }

@@ -120,7 +120,7 @@ impl World {
 
     /// A CPU that became idle stops its tick when it has had one more, which fires timers.
     pub(super) fn idle_tick(&mut self, cpu: usize) {
-        if self.scene.cpus[cpu].idle_since + self.config.tick_ns <= self.scene.now {
+        if !self.ticks_while_idle(cpu) {
             return;
         }
         let at = self.scene.now + self.config.costs.idle_exit;
@@ -128,6 +128,11 @@ impl World {
         if let Some(&Timer { task, sleep, .. }) = first {
             self.agenda.post(at, cpu, Happening::Timer(task, sleep, true));
         }
+    }
+
+    /// Whether the tick of a CPU that idles has not stopped yet: there is one after the CPU became idle.
+    pub(super) fn ticks_while_idle(&self, cpu: usize) -> bool {
+        self.scene.cpus[cpu].idle_since + self.config.tick_ns > self.scene.now
     }
 
     /// The sleep of a task is over.
