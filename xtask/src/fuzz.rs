@@ -21,29 +21,48 @@ pub(crate) fn run(seconds: u32) -> Result<()> {
     if !installed.is_ok_and(|out| out.status.success()) {
         steps::cargo(&["install", "--locked", CARGO_FUZZ])?;
     }
-    for target in targets()? {
-        let measures = target == "structure";
-        // What the fuzzer finds new goes to the first folder; the kept seeds are only read.
-        let found = format!("target/found/{target}");
-        let seeds = format!("corpus/{target}");
-        std::fs::create_dir_all(format!("fuzz/{found}")).context("fuzz/target")?;
-        // Readers have no unsafe code for a sanitizer to look at, and it takes memory, which one target measures.
-        let mut arguments = vec!["+nightly", "fuzz", "run", "--sanitizer", "none", &target, &found];
-        if std::path::Path::new("fuzz").join(&seeds).is_dir() {
-            arguments.push(&seeds);
-        }
-        let limit = format!("-max_total_time={}", if measures { seconds.max(60) } else { seconds });
-        arguments.extend(["--", limit.as_str(), "-rss_limit_mb=2048"]);
-        // Each of its bytes is a choice; short inputs make the same few files.
-        let how = ["-timeout=60", "-len_control=0", "-max_len=512"];
-        arguments.extend(if measures { &how[..] } else { &["-timeout=10"] });
-        let mut command = Command::new("cargo");
-        // What is freed goes back at once: else nobody can tell what one file took.
-        command.env("MALLOC_MMAP_THRESHOLD_", "131072");
-        command.current_dir("fuzz").env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
-        steps::run(command.args(arguments))?;
+    // Readers have no unsafe code for a sanitizer to look at, and it takes memory, which one target measures.
+    let build = ["+nightly", "fuzz", "build", "--sanitizer", "none"];
+    steps::run(cargo().args(build))?;
+    // Each target keeps one CPU busy.
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    for at_once in targets()?.chunks(cpus) {
+        std::thread::scope(|scope| {
+            let begin = |target: &String| {
+                let target = target.clone();
+                scope.spawn(move || fuzz(&target, seconds))
+            };
+            let running: Vec<_> = at_once.iter().map(begin).collect();
+            running.into_iter().try_for_each(|one| one.join().expect("fuzzing does not panic"))
+        })?;
     }
     Ok(())
+}
+
+fn fuzz(target: &str, seconds: u32) -> Result<()> {
+    let measures = target == "structure";
+    // What the fuzzer finds new goes to the first folder; the kept seeds are only read.
+    let found = format!("target/found/{target}");
+    let seeds = format!("corpus/{target}");
+    std::fs::create_dir_all(format!("fuzz/{found}")).context("fuzz/target")?;
+    let mut arguments = vec!["+nightly", "fuzz", "run", "--sanitizer", "none", target, &found];
+    if std::path::Path::new("fuzz").join(&seeds).is_dir() {
+        arguments.push(&seeds);
+    }
+    let limit = format!("-max_total_time={}", if measures { seconds.max(60) } else { seconds });
+    arguments.extend(["--", limit.as_str(), "-rss_limit_mb=2048"]);
+    // Each of its bytes is a choice; short inputs make the same few files.
+    let how = ["-timeout=60", "-len_control=0", "-max_len=512"];
+    arguments.extend(if measures { &how[..] } else { &["-timeout=10"] });
+    steps::run(cargo().args(arguments))
+}
+
+fn cargo() -> Command {
+    let mut command = Command::new("cargo");
+    // What is freed goes back at once: else nobody can tell what one file took.
+    command.env("MALLOC_MMAP_THRESHOLD_", "131072");
+    command.current_dir("fuzz").env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
+    command
 }
 
 fn targets() -> Result<Vec<String>> {

@@ -170,15 +170,15 @@ fn functions_of(path: &Path, folders: &[PathBuf]) -> Option<Vec<Function>> {
     let mut all = Vec::new();
     add(&elf, &segments, &mut all);
     with_debug_file(path, &elf, folders, |debug| add(debug, &segments, &mut all));
-    // Of several names of one function, the one that programs call it by.
-    let underscores = |name: &str| name.len() - name.trim_start_matches('_').len();
-    all.sort_by(|a: &Function, b| {
-        let key =
-            |of: &Function| (of.offset, std::cmp::Reverse(of.size > 0), underscores(&of.name));
-        key(a).cmp(&key(b)).then_with(|| (a.name.len(), &a.name).cmp(&(b.name.len(), &b.name)))
-    });
+    all.sort_by(|a, b| a.offset.cmp(&b.offset).then_with(|| preference(a).cmp(&preference(b))));
     all.dedup_by_key(|of| of.offset);
     Some(all)
+}
+
+/// Of several names of one function, the least is the one that programs call it by.
+fn preference(of: &Function) -> impl Ord + '_ {
+    let underscores = of.name.bytes().take_while(|byte| *byte == b'_').count();
+    (of.size == 0, underscores, of.name.len(), &of.name)
 }
 
 /// Functions of a file at most: a browser has a million.

@@ -8,7 +8,7 @@ use schedlab_sys::regular_file;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{self, Cursor, Read, Seek, SeekFrom};
+use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use xz4rust::{DICT_SIZE_PROFILE_9, XzDecoder, XzReader};
@@ -19,21 +19,33 @@ pub(crate) type Elf<'a> = object::File<'a, &'a ReadCache<Content>>;
 /// Where an ELF file's bytes are.
 #[derive(Debug)]
 pub(crate) enum Content {
-    File(File),
+    File(Blocks),
     Memory(Cursor<Vec<u8>>),
+}
+
+/// A file that is read in blocks: names of functions are asked for one by one, and lie beside each other.
+#[derive(Debug)]
+pub(crate) struct Blocks {
+    file: BufReader<File>,
+    at: u64,
 }
 
 impl Content {
     /// Opens a regular file.
     pub(crate) fn open(path: &Path) -> io::Result<ReadCache<Self>> {
-        Ok(ReadCache::new(Self::File(regular_file::open(path)?)))
+        let file = BufReader::with_capacity(1 << 16, regular_file::open(path)?);
+        Ok(ReadCache::new(Self::File(Blocks { file, at: 0 })))
     }
 }
 
 impl Read for Content {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match self {
-            Self::File(file) => file.read(into),
+            Self::File(Blocks { file, at }) => {
+                let read = file.read(into)?;
+                *at += read as u64;
+                Ok(read)
+            }
             Self::Memory(bytes) => bytes.read(into),
         }
     }
@@ -41,9 +53,21 @@ impl Read for Content {
 
 impl Seek for Content {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        match self {
-            Self::File(file) => file.seek(to),
-            Self::Memory(bytes) => bytes.seek(to),
+        match (self, to) {
+            (Self::File(Blocks { file, at }), SeekFrom::Start(place)) => {
+                // What was read of a block stays where the place is in it.
+                match i64::try_from(i128::from(place) - i128::from(*at)) {
+                    Ok(step) => file.seek_relative(step)?,
+                    Err(_) => drop(file.seek(to)?),
+                }
+                *at = place;
+                Ok(place)
+            }
+            (Self::File(Blocks { file, at }), to) => {
+                *at = file.seek(to)?;
+                Ok(*at)
+            }
+            (Self::Memory(bytes), to) => bytes.seek(to),
         }
     }
 }

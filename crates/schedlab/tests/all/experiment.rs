@@ -87,7 +87,7 @@ fn a_command_gives_what_the_kernel_counted_for_it() {
     write(
         folder.path(),
         "x.toml",
-        &format!("[workload]\ncommand = [\"sh\", \"-c\", \"{script}\"]\n"),
+        &format!("retries = 0\n[workload]\ncommand = [\"sh\", \"-c\", \"{script}\"]\n"),
     );
     let output = run(folder.path(), &["run", "x.toml"]);
     assert!(output.status.success(), "{}", stderr(&output));
@@ -129,7 +129,7 @@ fn killed_at_fifty_moments_it_goes_on_completes_and_leaves_knobs_as_before() {
         }
     };
     let text = format!(
-        "name = \"killed\"\nrepeats = 15\n{knobs}[workload]\ncommand = [\"sh\", \"-c\", \"sleep 0.01; : {{n}}\"]\n\
+        "name = \"killed\"\nrepeats = 15\nretries = 0\n{knobs}[workload]\ncommand = [\"sh\", \"-c\", \"sleep 0.01; : {{n}}\"]\n\
          [[axis]]\noption = \"n\"\nvalues = [1, 2, 3, 4]\n"
     );
     write(folder.path(), "x.toml", &text);
@@ -170,7 +170,7 @@ fn killed_at_fifty_moments_it_goes_on_completes_and_leaves_knobs_as_before() {
 
 fn results_of(folder: &Path, name: &str, score: u32, repeats: u32) {
     let text = format!(
-        "name = \"{name}\"\nrepeats = {repeats}\n[workload]\ncommand = [\"true\"]\n\
+        "name = \"{name}\"\nrepeats = {repeats}\nretries = 0\n[workload]\ncommand = [\"true\"]\n\
          [hooks]\nmetric = [\"echo\", \"score {score}\"]\n"
     );
     write(folder, "x.toml", &text);
@@ -409,7 +409,7 @@ fn figures(results: &Path, name: &str) -> Vec<String> {
 #[test]
 fn parameters_of_the_job_rig_are_axes() {
     let folder = tempfile::tempdir().expect("a folder");
-    let text = "repeats = 2\nmeasure = [\"run_time_s\", \"lateness_ns_p99\"]\n[workload]\nname = \"jobs\"\n\
+    let text = "repeats = 2\nretries = 0\nmeasure = [\"run_time_s\", \"lateness_ns_p99\"]\n[workload]\nname = \"jobs\"\n\
                 options = { executor = \"lumiera\", shape = \"fork-join\", nodes = 20, time = \"100us\" }\n\
                 [[axis]]\noption = \"workers\"\nvalues = [1, 2]\n\
                 [[axis]]\noption = \"order\"\nvalues = [\"start\", \"path\"]\n";
@@ -449,7 +449,7 @@ fn parameters_of_the_job_rig_are_axes() {
 #[test]
 fn what_runs_beside_has_figures_of_its_own() {
     let folder = tempfile::tempdir().expect("a folder");
-    let text = "repeats = 1\n[[workload]]\nname = \"cpu\"\noptions = { duration = \"300ms\" }\n\
+    let text = "repeats = 1\nretries = 0\n[[workload]]\nname = \"cpu\"\noptions = { duration = \"300ms\" }\n\
                 [[workload.beside]]\nlabel = \"other\"\nname = \"cpu\"\noptions = { work = \"100us\" }\n\
                 [[axis]]\nworkload = \"other\"\noption = \"tasks\"\nvalues = [1, 3]\n";
     write(folder.path(), "x.toml", text);
@@ -473,7 +473,7 @@ fn the_program_may_be_replaced_during_an_experiment() {
     let folder = tempfile::tempdir().expect("a folder");
     let program = folder.path().join("schedlab");
     std::fs::copy(env!("CARGO_BIN_EXE_schedlab"), &program).expect("it can be copied");
-    let text = "repeats = 2\n[workload]\nname = \"cpu\"\noptions = { duration = \"50ms\" }\n[hooks]\n\
+    let text = "repeats = 2\nretries = 0\n[workload]\nname = \"cpu\"\noptions = { duration = \"50ms\" }\n[hooks]\n\
                 before = [\"sh\", \"-c\", \"rm -f schedlab; echo exit 9 > schedlab; chmod +x schedlab\"]\n";
     write(folder.path(), "x.toml", text);
     let mut command = Command::new(&program);

@@ -122,7 +122,7 @@ fn a_task_named_like_a_formula_is_a_text_in_csv() {
 #[test]
 fn a_report_runs_nothing_of_the_results_that_it_reads() {
     let dir = tempfile::tempdir().unwrap();
-    let text = "name = 'x'\nmachine = 'host'\nrepeats = 2\n[workload]\n\
+    let text = "name = 'x'\nmachine = 'host'\nrepeats = 2\nretries = 0\n[workload]\n\
                 command = ['touch', 'ran']\n";
     std::fs::write(dir.path().join("x.toml"), text).unwrap();
     let ran = schedlab(dir.path(), &["run", "x.toml"]);

@@ -11,7 +11,7 @@ fn write_experiment(dir: &Path, speeds: &str, methods: &str) {
     let script = "until grep -q schedlab-$PPID- /proc/self/cgroup; do sleep 0.01; done; \
                   find /sys/fs/cgroup -path '*schedlab-'$PPID'-all/cpu.cfs_quota_us' -exec cat {} +";
     let text = format!(
-        "repeats = 1\ntime_limit = \"60s\"\n[workload]\ncommand = [\"sh\", \"-c\", \"\"\"{script}\"\"\"]\n\
+        "repeats = 1\nretries = 0\ntime_limit = \"60s\"\n[workload]\ncommand = [\"sh\", \"-c\", \"\"\"{script}\"\"\"]\n\
          [[axis]]\nspeed = \"{cpu}\"\nvalues = [{speeds}]\n\
          [[axis]]\nknob = \"speed:method\"\nvalues = [{methods}]\n"
     );
@@ -105,7 +105,7 @@ fn what_is_doubted_while_a_run_is_slowed_stands_in_its_warnings() {
     let script =
         format!("chrt -f -p 10 $$; until {PROGRAM} slow status | {seen}; do sleep 0.05; done");
     let text = format!(
-        "repeats = 1\ntime_limit = \"5min\"\n[workload]\ncommand = [\"sh\", \"-c\", '''{script}''']\n\
+        "repeats = 1\nretries = 0\ntime_limit = \"5min\"\n[workload]\ncommand = [\"sh\", \"-c\", '''{script}''']\n\
          [[axis]]\nspeed = \"{}\"\nvalues = [\"90%\"]\n",
         last_cpu()
     );
