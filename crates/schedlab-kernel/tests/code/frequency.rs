@@ -6,20 +6,6 @@ use schedlab_model::What;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Besides those of cpufreq, what Debian's cloud kernels have of the scheduler's options and the usual image lacks.
-const OPTIONS: [&str; 10] = [
-    "CONFIG_PSI=y",
-    "CONFIG_CGROUP_CPUACCT=y",
-    "CONFIG_SCHED_CLUSTER=y",
-    "CONFIG_CPU_FREQ=y",
-    "CONFIG_CPU_FREQ_DEFAULT_GOV_SCHEDUTIL=y",
-    "CONFIG_CPU_FREQ_GOV_SCHEDUTIL=y",
-    "CONFIG_SCHED_STACK_END_CHECK=y",
-    "CONFIG_ENERGY_MODEL=y",
-    "CONFIG_MAGIC_SYSRQ=y",
-    "CONFIG_SCHEDLAB_EXT=n",
-];
-
 /// The changes of each CPU's frequency: when, in milliseconds, and to how many MHz.
 type Changes = BTreeMap<u64, Vec<(u64, u64)>>;
 
@@ -49,7 +35,7 @@ fn changes(trace: &[u8]) -> Changes {
 
 pub(super) fn schedutil_chooses_frequencies(kernel: &str) {
     let fixed = kernel;
-    let kernel = &with_options(kernel, &OPTIONS);
+    let kernel = &with_options(kernel);
     let one = "cpus=1,frequency=600MHz-2GHz";
     // A new task counts as half of what its CPU has left. 3 % of a CPU come to the lowest frequency.
     let light = tasks("\"a\": {\"loop\": -1, \"run\": 300, \"sleep\": 9700}");
@@ -84,7 +70,7 @@ pub(super) fn schedutil_chooses_frequencies(kernel: &str) {
 }
 
 pub(super) fn random_scenarios_end_with_frequencies(kernel: &str) {
-    let kernel = with_options(kernel, &OPTIONS);
+    let kernel = with_options(kernel);
     for seed in seeds() {
         let (rest, load) = scenario(seed);
         let shared = ["600MHz-2GHz", "0:1GHz-3.2GHz"][seed as usize % 2];

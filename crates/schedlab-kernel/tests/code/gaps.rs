@@ -2,11 +2,9 @@
 
 use super::{ends, near, run, scenario, seeds, tasks, time, with, with_options};
 
-const OPTIONS: [&str; 2] = ["CONFIG_IRQ_TIME_ACCOUNTING=y", "CONFIG_PARAVIRT_TIME_ACCOUNTING=y"];
-
 /// 1 s of work on a CPU of which a tenth is taken: when it ends, and what it used.
 pub(super) fn gaps_are_charged_as_configured(kernel: &str) {
-    let knowing = with_options(kernel, &OPTIONS);
+    let knowing = with_options(kernel);
     let load = tasks("\"hog\": {\"loop\": 1, \"run\": 1000000}");
     for taken in ["irq=100us/1ms", "steal=1ms/10ms", "irq=50us/1ms,steal=500us/10ms"] {
         for (kernel, used) in [(kernel, 1.111), (&knowing, 1.0)] {
@@ -26,7 +24,7 @@ pub(super) fn gaps_are_charged_as_configured(kernel: &str) {
 }
 
 pub(super) fn random_scenarios_end_with_gaps(kernel: &str) {
-    let knowing = with_options(kernel, &OPTIONS);
+    let knowing = with_options(kernel);
     for seed in seeds() {
         let (rest, load) = scenario(seed);
         let kernel = if seed % 2 == 0 { kernel } else { &knowing };

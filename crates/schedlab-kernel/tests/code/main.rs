@@ -134,10 +134,27 @@ fn kernels(rows: &mut Vec<String>) -> Vec<String> {
     kernels
 }
 
-/// The image of a kernel that was built with further symbols.
-fn with_options(kernel: &str, symbols: &[&str]) -> String {
+/// What the second image of a kernel has: accounts of what is taken from tasks, frequencies, and what Debian's cloud kernels
+/// have of the scheduler's options and the usual image lacks.
+const OPTIONS: [&str; 12] = [
+    "CONFIG_IRQ_TIME_ACCOUNTING=y",
+    "CONFIG_PARAVIRT_TIME_ACCOUNTING=y",
+    "CONFIG_PSI=y",
+    "CONFIG_CGROUP_CPUACCT=y",
+    "CONFIG_SCHED_CLUSTER=y",
+    "CONFIG_CPU_FREQ=y",
+    "CONFIG_CPU_FREQ_DEFAULT_GOV_SCHEDUTIL=y",
+    "CONFIG_CPU_FREQ_GOV_SCHEDUTIL=y",
+    "CONFIG_SCHED_STACK_END_CHECK=y",
+    "CONFIG_ENERGY_MODEL=y",
+    "CONFIG_MAGIC_SYSRQ=y",
+    "CONFIG_SCHEDLAB_EXT=n",
+];
+
+/// The second image of a kernel.
+fn with_options(kernel: &str) -> String {
     let source = Built::find(kernel).unwrap().source;
-    let set = symbols.iter().map(|&one| one.to_owned()).collect();
+    let set = OPTIONS.map(str::to_owned).into();
     let limit = Nanos::from_secs(1_800);
     build(&Wanted { source, config: None, set, name: None, limit }).unwrap().name
 }
