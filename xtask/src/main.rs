@@ -31,8 +31,8 @@ use std::time::Instant;
 const HELP: &str = "\
 cargo xtask CHORE
 
-  ci        what CI runs: format, tidy, dependencies, lints, tests, the Debian package, the wheel for Python,
-            documentation, the threads of the job executor under Miri, fuzzing for a minute or two
+  ci        what CI runs: format, tidy, dependencies, lints, documentation, tests, the gallery, the Debian package,
+            the wheel for Python, the threads of the job executor under Miri, fuzzing for a minute or two
   test      the tests; installs the Debian packages that they need when it may, says what is
             missing when it may not
   tidy      what no compiler checks: floors, circles of modules, ways out of pure crates, plain

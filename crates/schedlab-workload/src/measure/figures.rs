@@ -2,19 +2,26 @@
 
 use super::{Shape, Tasks};
 use crate::plan::Plan;
-use crate::{Figure, Interval, metrics};
+use crate::{Figure, Interval, Series, metrics};
 use schedlab_model::{Better, Metric, Nanos, Unit, Usage};
 
-/// The figures of a run's last interval: quantiles of its series, counters and what they are a second.
+/// The figures of a run's last interval: quantiles of its series, counters and what they are a second. What several roles
+/// sampled has quantiles of all samples, and of those of each role.
 #[must_use]
 pub fn figures(interval: &Interval) -> Vec<Figure> {
     let mut figures = Vec::new();
-    for series in &interval.total {
-        for (name, q) in metrics::QUANTILES {
-            let Some(value) = series.histogram.quantile(q) else { continue };
-            let name = format!("{}_{name}", series.metric.name);
-            let metric = Metric::new(name, series.metric.unit, series.metric.better);
-            figures.push(Figure { metric, of: String::new(), value: value as f64 });
+    for (at, series) in interval.total.iter().enumerate() {
+        let is_same = |one: &&Series| one.metric.name == series.metric.name;
+        if interval.total[..at].iter().any(|one| is_same(&one)) {
+            continue;
+        }
+        let others: Vec<&Series> = interval.total[at + 1..].iter().filter(is_same).collect();
+        let mut all = Series { of: String::new(), ..series.clone() };
+        others.iter().for_each(|one| all.histogram.merge(&one.histogram));
+        quantiles(&all, &mut figures);
+        if !others.is_empty() {
+            quantiles(series, &mut figures);
+            others.iter().for_each(|one| quantiles(one, &mut figures));
         }
     }
     let covers = interval.covers.as_secs_f64();
@@ -28,6 +35,15 @@ pub fn figures(interval: &Interval) -> Vec<Figure> {
         }
     }
     figures
+}
+
+fn quantiles(series: &Series, figures: &mut Vec<Figure>) {
+    for (name, q) in metrics::QUANTILES {
+        let Some(value) = series.histogram.quantile(q) else { continue };
+        let name = format!("{}_{name}", series.metric.name);
+        let metric = Metric::new(name, series.metric.unit, series.metric.better);
+        figures.push(Figure { metric, of: series.of.clone(), value: value as f64 });
+    }
 }
 
 /// When things happened, on the machine's clock.
@@ -157,6 +173,35 @@ fn spread(values: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedlab_stats::Histogram;
+
+    #[test]
+    fn quantiles_of_several_roles_are_of_all_samples_and_of_each_role() {
+        let series = |name: &str, of: &str, samples: &[u64]| {
+            let mut histogram = Histogram::new();
+            samples.iter().for_each(|one| histogram.record(*one));
+            let metric = Metric::new(name, Unit::Nanoseconds, Better::Lower);
+            Series { metric, of: of.to_owned(), histogram }
+        };
+        let total = vec![
+            series("latency_ns", "a", &[10, 20]),
+            series("run_ns", "a", &[5]),
+            series("latency_ns", "b", &[30, 1_000]),
+        ];
+        let found = figures(&Interval { total, ..Interval::default() });
+        let of = |name: &str, of: &str| {
+            let mut those = found.iter().filter(|f| f.metric.name == name && f.of == of);
+            let value = those.next().map(|f| f.value);
+            assert_eq!(those.count(), 0, "{name} of '{of}' is told once");
+            value
+        };
+        assert_eq!(of("latency_ns_max", ""), Some(1_000.0));
+        assert_eq!(of("latency_ns_p50", ""), Some(20.0));
+        assert_eq!(of("latency_ns_max", "a"), Some(20.0));
+        assert_eq!(of("latency_ns_max", "b"), Some(1_000.0));
+        // One role alone is the whole.
+        assert_eq!((of("run_ns_max", ""), of("run_ns_max", "a")), (Some(5.0), None));
+    }
 
     #[test]
     fn counters_have_the_unit_and_direction_of_the_registry() {
