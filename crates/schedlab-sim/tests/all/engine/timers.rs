@@ -60,6 +60,19 @@ fn the_tick_of_a_busy_cpu_ends_sleeps_that_are_due() {
     assert_eq!(times(beside, slack()).0, [(1, 4_000)]);
 }
 
+/// Linux 6.1.192 and 6.12.117: of two timers with one time the older fires first. A's was set before the tick of 8 ms was,
+/// so it fires with B's; C's was set later, so it waits for the tick.
+#[test]
+fn a_timer_that_is_older_than_the_tick_fires_before_it() {
+    let tasks = vec![
+        script("A", &[nap(7_950)]),
+        script("B", &[nap(7_920)]),
+        script("C", &[nap(4_100), nap(3_800)]),
+        script("D", &[us(10_000)]),
+    ];
+    assert_eq!(times(tasks, slack()).0, [(3, 4_150), (2, 7_970), (1, 7_970), (3, 8_000)]);
+}
+
 #[test]
 fn real_time_tasks_have_no_slack() {
     assert_eq!(times(vec![above("A", &[nap(100)])], slack()).0, [(1, 100)]);
