@@ -465,14 +465,17 @@ impl Groups {
         }
     }
 
-    /// `pick_next_task_fair`: down from the root.
-    fn pick_next(&mut self, scene: &Scene, cpu: usize) -> Option<TaskId> {
+    /// `pick_next_task_fair`: down from the root. `anew`: as [`Policy::pick_anew`].
+    fn pick_next(&mut self, scene: &Scene, cpu: usize, anew: bool) -> Option<TaskId> {
         self.account(scene, cpu);
         self.throttle(scene, cpu);
         let before =
             self.cpus[cpu].current.map_or(Vec::new(), |task| self.chain(self.own(scene, task)));
         let way = self.choose_way(scene, cpu);
         let next = way.last().map(|(_, entity)| *entity);
+        if anew && next.is_some() && next != self.cpus[cpu].current {
+            self.put_back(scene, cpu);
+        }
         for &group in &before {
             if !way.iter().any(|(at, _)| *at == Some(group)) {
                 self.tree(Some(group)).put_back(scene, cpu);
@@ -647,7 +650,11 @@ impl Policy for Groups {
     }
 
     fn pick(&mut self, scene: &Scene, cpu: usize) -> Option<TaskId> {
-        self.pick_next(scene, cpu)
+        self.pick_next(scene, cpu, false)
+    }
+
+    fn pick_anew(&mut self, scene: &Scene, cpu: usize) -> Option<TaskId> {
+        self.pick_next(scene, cpu, true)
     }
 
     /// `task_tick_fair`: each level looks.

@@ -218,3 +218,15 @@ fn a_forked_task_with_another_weight_takes_load_from_its_queue() {
     let found = switches_from("cfs-6.1", tasks, 480_900);
     assert_eq!(found, [(480_900, 1_001), (793_200, 1_002), (4_000_000, 1_000)]);
 }
+
+/// The fair server of Linux 6.12.117 picks beside a real-time task: groups that go on get a new slice.
+#[test]
+fn the_fair_server_picks_the_groups_anew() {
+    let tasks = "\"n\": {\"taskgroup\": \"/a\", \"instance\": 1, \"loop\": -1, \"run\": 2000, \"sleep\": 5000}, \
+        \"i\": {\"policy\": \"SCHED_IDLE\", \"taskgroup\": \"/a/b\", \"instance\": 6, \"loop\": -1, \"run\": 300, \
+        \"sleep\": 5000}, \"s\": {\"priority\": -5, \"instance\": 1, \"loop\": -1, \"run\": 50, \"sleep\": 30}, \
+        \"f\": {\"policy\": \"SCHED_FIFO\", \"priority\": 20, \"taskgroup\": \"/a/b\", \"instance\": 1, \
+        \"loop\": -1, \"run\": 2000, \"sleep\": 30}";
+    let found = switches_from("eevdf-6.12", tasks, 981_672_900);
+    assert_eq!(found, [(981_672_900, 1_001), (981_752_900, 1_008), (981_805_200, 1_005)]);
+}
