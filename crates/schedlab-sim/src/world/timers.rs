@@ -131,7 +131,11 @@ impl World {
             return;
         }
         let at = self.scene.now + self.config.costs.idle_exit;
-        let first = self.timers.of_cpu[cpu].first().filter(|timer| timer.due <= at);
+        // A timer of the policy that goes off later than that, but before those of sleeps, holds these up.
+        let alarm = self.policy.next_alarm(&self.scene, cpu).filter(|&alarm| alarm > at);
+        let fires =
+            |timer: &&Timer| timer.due <= at && alarm.is_none_or(|alarm| timer.latest < alarm);
+        let first = self.timers.of_cpu[cpu].first().filter(fires);
         if let Some(&Timer { task, sleep, .. }) = first {
             self.agenda.post(at, cpu, Happening::Timer(task, sleep, true));
         }
