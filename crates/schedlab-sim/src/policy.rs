@@ -127,6 +127,12 @@ pub trait Policy {
     /// Who runs on `cpu` from now on; `None`: it becomes idle.
     fn pick(&mut self, scene: &Scene, cpu: usize) -> Option<TaskId>;
 
+    /// [`Policy::pick`] for a class above: where another task runs next, all groups above it are put back and picked anew,
+    /// also those that the task before is in (`put_prev_set_next_task`).
+    fn pick_anew(&mut self, scene: &Scene, cpu: usize) -> Option<TaskId> {
+        self.pick(scene, cpu)
+    }
+
     /// The scheduler tick on a busy CPU; whether its task is displaced.
     fn tick(&mut self, scene: &Scene, cpu: usize) -> bool;
 

@@ -197,9 +197,9 @@ pub(crate) fn switches_are_equal(kernel: &str) {
     let fair = [&GROUPS[..], &CLASSES[..]].concat();
     for (what, parts, least) in [
         ("fair tasks", &fair[..], 100),
-        ("fair tasks in groups", &CLASSES[..], 85),
+        ("fair tasks in groups", &CLASSES[..], 100),
         ("all classes", &GROUPS[..], 98),
-        ("all classes in groups", &[], 95),
+        ("all classes in groups", &[], 99),
     ] {
         if !what.contains(&asked) {
             continue;

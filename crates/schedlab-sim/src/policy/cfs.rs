@@ -573,7 +573,7 @@ impl Nested for Cfs {
         (displaces || woken != Class::Normal).then_some(displaces)
     }
 
-    fn loses_weight(&self) -> bool {
+    fn is_of_6_1(&self) -> bool {
         true
     }
 

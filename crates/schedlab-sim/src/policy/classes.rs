@@ -380,12 +380,15 @@ impl Classes {
             match self.lanes[cpu].first_deadline() {
                 Some(Who::Task(task)) => return (Current::Deadline(task), Some(task)),
                 Some(Who::Server) => {
-                    let next = self.fair.pick(scene, cpu);
+                    // Where all are fair the kernel does not ask the server (`__pick_next_task`).
+                    let next = match lane_has_others {
+                        true => self.fair.pick_anew(scene, cpu),
+                        false => self.fair.pick(scene, cpu),
+                    };
                     self.server_pays(scene, cpu);
                     if next.is_some() {
                         return (Current::Fair, next);
                     }
-                    // Where all are fair the kernel does not ask the server (`__pick_next_task`).
                     if !lane_has_others {
                         return (Current::Idle, None);
                     }

@@ -6,16 +6,18 @@
 //! share; `cpu.idle`.
 
 mod bandwidth;
+mod loads;
+mod shares;
 
 pub use bandwidth::Limit;
 
 use super::balance::{self, Balancer, Queues};
-use super::pelt::Average;
 use super::place::Placer;
 use super::weight;
 use super::{Alarm, Arrival, Departure, Move, Moves, Policy, Push, Wake};
 use crate::policy_view::{Class, Hardware, Scene, TaskId};
 use bandwidth::Pool;
+use loads::Loads;
 
 /// A fair scheduler that can be that of a group, and can have groups in its queues.
 pub trait Nested: Policy {
@@ -73,9 +75,9 @@ pub trait Nested: Policy {
     /// The kinds that were cleared since the last call.
     fn take_cleared(&mut self, cpu: usize) -> Buddies;
 
-    /// Whether a group whose queue has neither a task nor a load average falls to the least weight (until Linux 6.11; then
-    /// `update_cfs_group` leaves the weight of an empty queue).
-    fn loses_weight(&self) -> bool {
+    /// Whether it is that of Linux 6.1. Later `update_cfs_group` leaves the weight of an empty queue, and
+    /// `post_init_entity_util_avg` takes a task's weight as it is, not scaled up.
+    fn is_of_6_1(&self) -> bool {
         false
     }
 
@@ -141,10 +143,6 @@ struct Seat {
     tasks: usize,
     /// Whether its entity is in its parent's queue.
     linked: bool,
-    load: Average,
-    weight: u64,
-    /// A task began here whose load average was not 0 when it came.
-    is_loaded: bool,
 }
 
 /// Groups of tasks above fair schedulers.
@@ -154,6 +152,7 @@ pub struct Groups {
     /// The first entity that is no task.
     first: usize,
     cpus: Vec<OfCpu>,
+    loads: Loads,
     placer: Placer,
     balancer: Option<Balancer>,
     /// When each task was queued or picked last.
@@ -200,6 +199,7 @@ impl Groups {
             branches: groups.iter().map(branch).collect(),
             first: usize::MAX,
             cpus: vec![OfCpu::default(); cpus],
+            loads: Loads::new(groups.len(), cpus),
             placer,
             balancer: Some(Balancer::new(hardware, tick_ns, seed)),
             touched: Vec::new(),
@@ -305,31 +305,13 @@ impl Groups {
         }
     }
 
-    /// `update_cfs_group`: a group's weight is its shares, divided between CPUs by load.
-    fn update_shares(&mut self, scene: &Scene, group: usize, cpu: usize) {
-        let branch = &mut self.branches[group];
-        let seat = &mut branch.seats[cpu];
-        let queued = branch.tree.queued(cpu) as u64;
-        seat.load.update(scene.task_clock(cpu), seat.weight, queued, false, 1);
-        seat.weight = branch.tree.weights(cpu, TaskId(u32::MAX)).1;
-        let own = seat.weight.max(seat.load.load);
-        let others: u64 = branch
-            .seats
-            .iter()
-            .enumerate()
-            .filter(|one| one.0 != cpu)
-            .map(|one| one.1.load.load)
-            .sum();
-        let shares = branch.group.shares;
-        // What a group's tasks left behind when they went to sleep counts as its load for long.
-        let is_light = branch.tree.loses_weight() && !branch.seats[cpu].is_loaded;
-        let of_none = if is_light { MIN_SHARES } else { shares };
-        let weight = (shares * own).checked_div(own + others).unwrap_or(of_none);
-        let weight = weight.clamp(MIN_SHARES, shares.max(MIN_SHARES));
-        let parent = branch.group.parent;
-        let entity = self.entity(group, cpu);
-        self.tree(parent).reweigh(scene, cpu, entity, weight);
-        self.note(parent, cpu);
+    fn is_throttled(&self, group: usize, cpu: usize) -> bool {
+        self.branches[group].pool.as_ref().is_some_and(|pool| pool.is_throttled(cpu))
+    }
+
+    /// Whether the group or one above it is throttled (`throttled_hierarchy`).
+    fn is_held(&self, group: usize, cpu: usize) -> bool {
+        self.chain(Some(group)).iter().any(|&group| self.is_throttled(group, cpu))
     }
 
     /// Tells the schedulers of a chain which part of the CPU they have.
@@ -354,20 +336,26 @@ impl Groups {
         let chain = self.chain(group);
         for &group in &chain {
             let branch = &self.branches[group];
-            let throttled = branch.pool.as_ref().is_some_and(|pool| pool.is_throttled(cpu));
+            let throttled = self.is_throttled(group, cpu);
             let wanted = branch.tree.queued(cpu) > 0 && !throttled;
+            let linked = branch.seats[cpu].linked;
+            if throttled && !linked {
+                break;
+            }
+            let parent = branch.group.parent;
+            let entity = self.entity(group, cpu);
+            self.age(scene, parent, cpu, entity);
             self.update_shares(scene, group, cpu);
-            if wanted == self.branches[group].seats[cpu].linked {
+            if wanted == linked {
                 continue;
             }
-            let parent = self.branches[group].group.parent;
-            let entity = self.entity(group, cpu);
             self.branches[group].seats[cpu].linked = wanted;
             match wanted {
                 true => self.tree(parent).enqueue(scene, cpu, entity, Arrival::Woken),
                 false => self.tree(parent).dequeue(scene, cpu, entity, Departure::Sleeps),
             }
             self.note(parent, cpu);
+            self.count(parent, cpu, entity, wanted);
         }
         self.update_parts(&chain, cpu);
     }
@@ -378,6 +366,7 @@ impl Groups {
         for group in self.chain(self.own(scene, task)) {
             let Some(pool) = &mut self.branches[group].pool else { continue };
             if pool.throttles(cpu, scene.now) {
+                self.hold(scene, cpu);
                 self.relink(scene, Some(group), cpu);
             }
             self.set_alarm(group, cpu);
@@ -393,6 +382,7 @@ impl Groups {
         kicks: &mut Vec<usize>,
     ) {
         for cpu in free {
+            self.hold(scene, cpu);
             self.relink(scene, Some(group), cpu);
             if self.branches[group].seats[cpu].linked {
                 kicks.push(cpu);
@@ -475,6 +465,43 @@ impl Groups {
         }
     }
 
+    /// `pick_next_task_fair`: down from the root. `anew`: as [`Policy::pick_anew`].
+    fn pick_next(&mut self, scene: &Scene, cpu: usize, anew: bool) -> Option<TaskId> {
+        self.account(scene, cpu);
+        self.throttle(scene, cpu);
+        let before =
+            self.cpus[cpu].current.map_or(Vec::new(), |task| self.chain(self.own(scene, task)));
+        let way = self.choose_way(scene, cpu);
+        let next = way.last().map(|(_, entity)| *entity);
+        if anew && next.is_some() && next != self.cpus[cpu].current {
+            self.put_back(scene, cpu);
+        }
+        for &group in &before {
+            if !way.iter().any(|(at, _)| *at == Some(group)) {
+                self.tree(Some(group)).put_back(scene, cpu);
+                self.note(Some(group), cpu);
+            }
+        }
+        self.exchange_loads(scene, cpu, &before, &way);
+        for &(at, entity) in way.iter().rev() {
+            self.tree(at).exchange(scene, cpu, Some(entity));
+            self.note(at, cpu);
+        }
+        if way.is_empty() {
+            self.root.exchange(scene, cpu, None);
+            self.note(None, cpu);
+        }
+        if let Some(next) = next {
+            self.touch(next);
+        }
+        let of = &mut self.cpus[cpu];
+        of.current = next;
+        of.since = scene.task_clock(cpu);
+        of.resched = false;
+        self.placer.note_misfit(scene, cpu, next);
+        next
+    }
+
     /// Whether a task can be picked: no group above it is throttled.
     fn is_linked(&self, scene: &Scene, cpu: usize, task: TaskId) -> bool {
         self.own(scene, task).is_none_or(|group| self.can_run(group, cpu))
@@ -499,6 +526,13 @@ impl Policy for Groups {
         let view = scene.task(child);
         let weight = weight::weight(view.nice, view.class == Class::Idle);
         let own = self.own(scene, child);
+        let (mut inherited, mut keeps) = (1_024, view.class == Class::Normal && view.nice == 0);
+        if let Some(of) = parent.map(|parent| scene.task(parent)) {
+            inherited = weight::weight(of.nice, of.class == Class::Idle);
+            keeps = (of.class, of.nice) == (view.class, view.nice);
+        }
+        let member = self.member(child);
+        self.loads.forks(self.loads.queue(own, cpu), member, inherited, keeps);
         let parent = parent.map(|parent| {
             let of = self.own(scene, parent);
             (parent, self.tree(of).running_ahead(scene, cpu))
@@ -519,15 +553,10 @@ impl Policy for Groups {
         self.account(scene, cpu);
         self.touch(task);
         let own = self.own(scene, task);
-        // One that got its weight before it first woke has none yet (`reweight_entity`).
-        let view = scene.task(task);
-        if view.class == Class::Normal && view.nice == 0 {
-            for group in self.chain(own) {
-                self.branches[group].seats[cpu].is_loaded |= arrival == Arrival::New;
-            }
-        }
+        self.arrive(scene, cpu, task, arrival);
         self.tree(own).enqueue(scene, cpu, task, arrival);
         self.note(own, cpu);
+        self.count(own, cpu, task, true);
         self.cpus[cpu].nr += 1;
         if let Some(group) = own {
             let branch = &mut self.branches[group];
@@ -538,11 +567,15 @@ impl Policy for Groups {
                 && !pool.is_throttled(cpu)
             {
                 pool.pays(cpu, scene.now, 0);
-                pool.throttles(cpu, scene.now);
+                let throttled = pool.throttles(cpu, scene.now);
                 self.set_alarm(group, cpu);
+                if throttled {
+                    self.hold(scene, cpu);
+                }
             }
         }
         self.relink(scene, own, cpu);
+        self.attach(scene, cpu, task);
         let view = scene.task(task);
         let weight = weight::weight(view.nice, view.class == Class::Idle);
         self.placer.queued(scene, cpu, task, weight);
@@ -582,15 +615,17 @@ impl Policy for Groups {
     fn dequeue(&mut self, scene: &Scene, cpu: usize, task: TaskId, departure: Departure) {
         self.account(scene, cpu);
         let own = self.own(scene, task);
+        if own.is_some() {
+            self.age(scene, own, cpu, task);
+        }
         self.tree(own).dequeue(scene, cpu, task, departure);
         self.note(own, cpu);
+        self.count(own, cpu, task, false);
         self.cpus[cpu].nr = self.cpus[cpu].nr.saturating_sub(1);
         if let Some(group) = own {
             let branch = &mut self.branches[group];
             let seat = &mut branch.seats[cpu];
             seat.tasks = seat.tasks.saturating_sub(1);
-            // One that leaves for another class takes its load along (`detach_entity_load_avg`).
-            seat.is_loaded &= departure != Departure::Moves || seat.tasks > 0;
             if branch.tree.queued(cpu) == 0
                 && let Some(pool) = &mut branch.pool
             {
@@ -599,43 +634,27 @@ impl Policy for Groups {
             }
         }
         self.relink(scene, own, cpu);
+        match departure {
+            // One that leaves for another class takes its load along (`detach_task_cfs_rq`).
+            Departure::Moves => self.carry_load(scene, cpu, task, false),
+            Departure::Ends => {
+                let member = self.member(task);
+                self.loads.ends(member);
+            }
+            Departure::Sleeps => {}
+        }
         if departure != Departure::Moves {
             self.favour_rest(own, cpu, task);
         }
         self.placer.left(scene, cpu, task);
     }
 
-    /// `pick_next_task_fair`: down from the root.
     fn pick(&mut self, scene: &Scene, cpu: usize) -> Option<TaskId> {
-        self.account(scene, cpu);
-        self.throttle(scene, cpu);
-        let before =
-            self.cpus[cpu].current.map_or(Vec::new(), |task| self.chain(self.own(scene, task)));
-        let way = self.choose_way(scene, cpu);
-        let next = way.last().map(|(_, entity)| *entity);
-        for &group in &before {
-            if !way.iter().any(|(at, _)| *at == Some(group)) {
-                self.tree(Some(group)).put_back(scene, cpu);
-                self.note(Some(group), cpu);
-            }
-        }
-        for &(at, entity) in way.iter().rev() {
-            self.tree(at).exchange(scene, cpu, Some(entity));
-            self.note(at, cpu);
-        }
-        if way.is_empty() {
-            self.root.exchange(scene, cpu, None);
-            self.note(None, cpu);
-        }
-        if let Some(next) = next {
-            self.touch(next);
-        }
-        let of = &mut self.cpus[cpu];
-        of.current = next;
-        of.since = scene.task_clock(cpu);
-        of.resched = false;
-        self.placer.note_misfit(scene, cpu, next);
-        next
+        self.pick_next(scene, cpu, false)
+    }
+
+    fn pick_anew(&mut self, scene: &Scene, cpu: usize) -> Option<TaskId> {
+        self.pick_next(scene, cpu, true)
     }
 
     /// `task_tick_fair`: each level looks.
@@ -644,11 +663,18 @@ impl Policy for Groups {
         self.placer.tick(scene, cpu);
         let mut resched = std::mem::take(&mut self.cpus[cpu].resched);
         let Some(task) = self.cpus[cpu].current else { return resched };
-        let chain = self.chain(self.own(scene, task));
+        let own = self.own(scene, task);
+        let chain = self.chain(own);
         self.update_parts(&chain, cpu);
+        if own.is_some() {
+            self.age(scene, own, cpu, task);
+        }
         for &group in &chain {
             resched |= self.tree(Some(group)).tick(scene, cpu);
             self.note(Some(group), cpu);
+            let parent = self.branches[group].group.parent;
+            let entity = self.entity(group, cpu);
+            self.age(scene, parent, cpu, entity);
             self.update_shares(scene, group, cpu);
         }
         resched |= self.root.tick(scene, cpu);
@@ -713,9 +739,10 @@ impl Policy for Groups {
     /// Another class takes the CPU: the tasks that ran are put back at each level.
     fn put_back(&mut self, scene: &Scene, cpu: usize) {
         self.account(scene, cpu);
-        let of = &mut self.cpus[cpu];
-        if let Some(current) = of.current.take() {
-            for group in self.chain(self.own(scene, current)) {
+        if let Some(current) = self.cpus[cpu].current.take() {
+            let chain = self.chain(self.own(scene, current));
+            self.exchange_loads(scene, cpu, &chain, &[]);
+            for group in chain {
                 self.tree(Some(group)).put_back(scene, cpu);
                 self.note(Some(group), cpu);
             }

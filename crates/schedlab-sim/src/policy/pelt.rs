@@ -40,6 +40,8 @@ const DECAY: [u32; 32] = [
 /// The sum of all periods that were busy for ever (`LOAD_AVG_MAX`).
 const MAX: u64 = 47_742;
 const PERIOD: u64 = 1_024;
+/// The least sum of the time that an average of 1 stands for (`PELT_MIN_DIVIDER`).
+const LEAST_DIVIDER: u64 = MAX - PERIOD;
 
 /// A load after this number of periods (`decay_load`).
 fn decay(value: u64, periods: u64) -> u64 {
@@ -57,9 +59,9 @@ pub(super) struct Average {
     at: u64,
     /// Microseconds of the current period that have passed.
     part: u64,
-    load_sum: u64,
+    pub(super) load_sum: u64,
     runnable_sum: u64,
-    util_sum: u64,
+    pub(super) util_sum: u64,
     /// Of a task: its weight times the share of time that it was runnable. Of a CPU: the sum over its tasks, those
     /// that sleep included until they fade.
     pub(super) load: u64,
@@ -94,8 +96,45 @@ impl Average {
         self.util_sum >= ((MAX - PERIOD) << 10) - MAX
     }
 
-    fn divider(&self) -> u64 {
+    pub(super) fn divider(&self) -> u64 {
         MAX - PERIOD + self.part
+    }
+
+    /// What a member's average was is no longer in a queue's. A sum never falls below what the average stands for.
+    pub(super) fn lose_load(&mut self, load: u64, sum: u64) {
+        self.load = self.load.saturating_sub(load);
+        self.load_sum = self.load_sum.saturating_sub(sum).max(self.load * LEAST_DIVIDER);
+    }
+
+    pub(super) fn lose_util(&mut self, util: u64, sum: u64) {
+        self.util = self.util.saturating_sub(util);
+        self.util_sum = self.util_sum.saturating_sub(sum).max(self.util * LEAST_DIVIDER);
+    }
+
+    /// In place of what a member's average is, a queue's has this load (`update_tg_cfs_load`).
+    pub(super) fn gain_load(&mut self, member: &Self, weight: u64, load: u64, sum: u64) {
+        let [load, sum] = [
+            load as i64 - member.load as i64,
+            (weight * sum) as i64 - (weight * member.load_sum) as i64,
+        ];
+        self.load = self.load.saturating_add_signed(load);
+        self.load_sum = self.load_sum.saturating_add_signed(sum).max(self.load * LEAST_DIVIDER);
+    }
+
+    pub(super) fn gain_util(&mut self, member: &Self, util: u64, sum: u64) {
+        let [util, sum] = [util as i64 - member.util as i64, sum as i64 - member.util_sum as i64];
+        self.util = self.util.saturating_add_signed(util);
+        self.util_sum = self.util_sum.saturating_add_signed(sum).max(self.util * LEAST_DIVIDER);
+    }
+
+    /// The sums that stand for a task's averages where periods lie as in `queue` (`attach_entity_load_avg`).
+    pub(super) fn align(&mut self, queue: &Self, weight: u64) {
+        let divider = queue.divider();
+        (self.at, self.part) = (queue.at, queue.part);
+        self.util_sum = self.util * divider;
+        self.runnable_sum = self.runnable * divider;
+        let sum = self.load * divider;
+        self.load_sum = if weight < sum { sum / weight } else { 1 };
     }
 
     /// Accounts up to `now`. `load` was queued since the last time (of a task: 1 while it is runnable), each unit of it

@@ -26,6 +26,8 @@ struct Timer {
     sleep: u64,
     /// The time that the task asked for.
     due: u64,
+    /// When it was set.
+    set: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -57,7 +59,8 @@ impl World {
             self.agenda.post(latest, cpu, Happening::Timer(task, sleep, exact));
             self.timers.set += 1;
             let number = self.timers.set;
-            self.timers.of_cpu[cpu].insert(Timer { latest, number, task, sleep, due: until });
+            let (due, set) = (until, self.scene.now);
+            self.timers.of_cpu[cpu].insert(Timer { latest, number, task, sleep, due, set });
         }
         Effect::Sleep(On::Time)
     }
@@ -101,7 +104,11 @@ impl World {
             let waits = self.sleeps_still(timer.task, timer.sleep);
             if waits {
                 let is_due = timer.due <= self.scene.now;
-                if !is_due || timer.latest >= *next.get_or_insert_with(|| self.next_event(cpu)) {
+                let (alarm, tick) = *next.get_or_insert_with(|| self.next_events(cpu));
+                // The tick was set a tick ago: of two timers with one time the older is first.
+                let precedes_tick = timer.set + self.config.tick_ns < tick;
+                let ticks = timer.latest > tick || (timer.latest == tick && !precedes_tick);
+                if !is_due || ticks || timer.latest >= alarm {
                     break;
                 }
             }
@@ -112,10 +119,10 @@ impl World {
         }
     }
 
-    /// When the tick or a timer of the policy is the next to go off on a CPU.
-    fn next_event(&self, cpu: usize) -> u64 {
+    /// When a timer of the policy and the tick are the next to go off on a CPU.
+    fn next_events(&self, cpu: usize) -> (u64, u64) {
         let alarm = self.policy.next_alarm(&self.scene, cpu);
-        alarm.unwrap_or(u64::MAX).min(self.next_tick(cpu))
+        (alarm.unwrap_or(u64::MAX), self.next_tick(cpu))
     }
 
     /// A CPU that became idle stops its tick when it has had one more, which fires timers.
@@ -124,7 +131,11 @@ impl World {
             return;
         }
         let at = self.scene.now + self.config.costs.idle_exit;
-        let first = self.timers.of_cpu[cpu].first().filter(|timer| timer.due <= at);
+        // A timer of the policy that goes off later than that, but before those of sleeps, holds these up.
+        let alarm = self.policy.next_alarm(&self.scene, cpu).filter(|&alarm| alarm > at);
+        let fires =
+            |timer: &&Timer| timer.due <= at && alarm.is_none_or(|alarm| timer.latest < alarm);
+        let first = self.timers.of_cpu[cpu].first().filter(fires);
         if let Some(&Timer { task, sleep, .. }) = first {
             self.agenda.post(at, cpu, Happening::Timer(task, sleep, true));
         }

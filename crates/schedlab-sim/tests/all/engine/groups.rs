@@ -5,9 +5,9 @@ use schedlab_model::{Event, Nanos, Pid, Topology, What};
 use schedlab_sim::policy::{
     Cfs, CfsKnobs, Eevdf, EevdfKnobs, Group, Groups, Limit, Nested, Placer, PlacerKnobs,
 };
-use schedlab_sim::{Config, Hardware, TaskId, World};
-use schedlab_workload::Op;
+use schedlab_sim::{Config, Hardware, Model, Simulated, TaskId, World};
 use schedlab_workload::plan::{Placement, Policy as TaskPolicy, Task};
+use schedlab_workload::{Machine as _, Observed, Op, RecordSpec, RunSpec, WorkloadSpec};
 
 const MS: u64 = 1_000_000;
 
@@ -160,4 +160,73 @@ fn all_tasks_of_limited_groups_end() {
             assert!((0..5).all(|task| world.task_ended_at(TaskId(task)).is_some()));
         }
     }
+}
+
+/// What the CPU switches to first from a time on, of a load that rt-app describes, where interrupts and the kernel's code
+/// take no time: times in nanoseconds, tasks by their pids.
+fn switches_from(kernel: &str, tasks: &str, from: u64) -> Vec<(u64, i32)> {
+    let costs = "code_1000 = 0\nrcu = 0\ntick = 0\ntimer = 0\nwake = 0\n";
+    let name = format!("sim:kernel={kernel},cpus=1").parse().unwrap();
+    let program = format!("{{\"global\": {{\"duration\": 1}}, \"tasks\": {{{tasks}}}}}");
+    let workload = WorkloadSpec::Builtin {
+        name: "rt-app".to_owned(),
+        options: [("program".to_owned(), program)].into(),
+    };
+    let load = RunSpec { record: Some(RecordSpec::default()), ..RunSpec::of(workload) };
+    let mut told = Observed::default();
+    Simulated::new(Model::of(&name, Some(costs)).unwrap()).run(&load, &mut told).unwrap();
+    let began = told.events[0].time.0;
+    let switch = |event: &Event| match event.what {
+        What::Switch { next, .. } => Some((event.time.0 - began, next.0)),
+        _ => None,
+    };
+    told.events.iter().filter_map(switch).filter(|one| one.0 >= from).take(3).collect()
+}
+
+/// Expected are the switches of Linux 6.1.192 itself: kernel/sched as it is, in the same world.
+#[test]
+fn an_empty_group_has_the_weight_that_its_load_average_leaves() {
+    // The tasks got their weight before they first ran, so they begin without load. What their group was credited for
+    // the use that they are taken to make is left when they sleep.
+    let tasks = "\"t\": {\"priority\": 10, \"taskgroup\": \"/a/b\", \"instance\": 2, \"loop\": -1, \
+        \"run\": 300, \"sleep\": 30}";
+    let found = switches_from("cfs-6.1", tasks, 4_386_600);
+    assert_eq!(found, [(4_386_600, 1_001), (4_688_900, 1_002), (4_991_200, 1_001)]);
+    // Averages of many periods.
+    let tasks = "\"a\": {\"priority\": 10, \"taskgroup\": \"/a/b\", \"instance\": 1, \"loop\": -1, \
+        \"run\": 300, \"sleep\": 5000}, \"r\": {\"policy\": \"SCHED_RR\", \"priority\": 5, \"instance\": 1, \
+        \"loop\": -1, \"run\": 300, \"sleep\": 30}, \"g\": {\"taskgroup\": \"/a\", \"instance\": 1, \"loop\": -1, \
+        \"run\": 15000, \"sleep\": 400}, \"b\": {\"instance\": 1, \"loop\": -1, \"run\": 15000, \"sleep\": 30}";
+    let found = switches_from("cfs-6.1", tasks, 139_801_100);
+    assert_eq!(found, [(139_801_100, 1_001), (139_831_100, 1_002), (140_133_400, 1_004)]);
+    // A task that becomes real-time leaves its group's queue before its load does: the group keeps its weight.
+    let tasks = "\"f\": {\"policy\": \"SCHED_FIFO\", \"priority\": 20, \"taskgroup\": \"/a\", \"instance\": 1, \
+        \"loop\": -1, \"run\": 2000, \"sleep\": 5000}, \"i\": {\"policy\": \"SCHED_IDLE\", \
+        \"taskgroup\": \"/a/b\", \"instance\": 1, \"loop\": -1, \"run\": 50, \"sleep\": 30}, \
+        \"n\": {\"taskgroup\": \"/a/b\", \"instance\": 1, \"loop\": -1, \"run\": 2000, \"sleep\": 400}";
+    let found = switches_from("cfs-6.1", tasks, 214_500);
+    assert_eq!(found, [(214_500, 1_003), (246_000, 1_002), (277_500, 1_000)]);
+}
+
+/// As above. A task that gets a weight of its own before it first wakes takes its parent's load from its queue, where
+/// that never was.
+#[test]
+fn a_forked_task_with_another_weight_takes_load_from_its_queue() {
+    let tasks = "\"b\": {\"taskgroup\": \"/a/b\", \"instance\": 1, \"loop\": -1, \"run\": 300, \"sleep\": 5000}, \
+        \"a\": {\"priority\": -5, \"taskgroup\": \"/a\", \"instance\": 2, \"loop\": -1, \"run\": 15000, \
+        \"sleep\": 30}";
+    let found = switches_from("cfs-6.1", tasks, 480_900);
+    assert_eq!(found, [(480_900, 1_001), (793_200, 1_002), (4_000_000, 1_000)]);
+}
+
+/// The fair server of Linux 6.12.117 picks beside a real-time task: groups that go on get a new slice.
+#[test]
+fn the_fair_server_picks_the_groups_anew() {
+    let tasks = "\"n\": {\"taskgroup\": \"/a\", \"instance\": 1, \"loop\": -1, \"run\": 2000, \"sleep\": 5000}, \
+        \"i\": {\"policy\": \"SCHED_IDLE\", \"taskgroup\": \"/a/b\", \"instance\": 6, \"loop\": -1, \"run\": 300, \
+        \"sleep\": 5000}, \"s\": {\"priority\": -5, \"instance\": 1, \"loop\": -1, \"run\": 50, \"sleep\": 30}, \
+        \"f\": {\"policy\": \"SCHED_FIFO\", \"priority\": 20, \"taskgroup\": \"/a/b\", \"instance\": 1, \
+        \"loop\": -1, \"run\": 2000, \"sleep\": 30}";
+    let found = switches_from("eevdf-6.12", tasks, 981_672_900);
+    assert_eq!(found, [(981_672_900, 1_001), (981_752_900, 1_008), (981_805_200, 1_005)]);
 }

@@ -60,6 +60,36 @@ fn the_tick_of_a_busy_cpu_ends_sleeps_that_are_due() {
     assert_eq!(times(beside, slack()).0, [(1, 4_000)]);
 }
 
+/// Linux 6.1.192 and 6.12.117: of two timers with one time the older fires first. A's was set before the tick of 8 ms was,
+/// so it fires with B's; C's was set later, so it waits for the tick.
+#[test]
+fn a_timer_that_is_older_than_the_tick_fires_before_it() {
+    let tasks = vec![
+        script("A", &[nap(7_950)]),
+        script("B", &[nap(7_920)]),
+        script("C", &[nap(4_100), nap(3_800)]),
+        script("D", &[us(10_000)]),
+    ];
+    assert_eq!(times(tasks, slack()).0, [(3, 4_150), (2, 7_970), (1, 7_970), (3, 8_000)]);
+}
+
+/// Linux 6.1.192 and 6.12.117: the tick of a CPU that idles ends A's sleep, due at 3,990 µs. Not where the timer of a
+/// deadline task is between: that of 4,005 µs, when what B has used is what it reserved. Then A's sleep ends with that.
+#[test]
+fn a_timer_of_a_deadline_task_holds_up_later_sleeps_at_the_tick_of_an_idle_cpu() {
+    let costs = Costs { idle_exit: 2 * US, ..slack() };
+    let sleeper = || script("A", &[us(200), nap(3_290)]);
+    let reserving = |period: u64| {
+        let [runtime, period] = [1_000, period].map(|us| Nanos(us * US));
+        let policy = Some(Policy::Deadline { runtime, deadline: period, period });
+        let placement = Placement { policy, ..Placement::default() };
+        Task { placement, ..script("B", &[us(500), nap(20_000)]) }
+    };
+    let first = |period| times(vec![sleeper(), reserving(period)], costs).0[0];
+    assert_eq!(first(16_000), (1, 4_002));
+    assert_eq!(first(8_010), (1, 4_007));
+}
+
 #[test]
 fn real_time_tasks_have_no_slack() {
     assert_eq!(times(vec![above("A", &[nap(100)])], slack()).0, [(1, 100)]);
