@@ -1,8 +1,8 @@
 //! Coverage-guided fuzzing of every reader, from the kept corpus.
 
 use crate::steps;
-use anyhow::{Context, Result};
-use std::process::Command;
+use anyhow::{Context, Result, ensure};
+use std::process::{Child, Command};
 
 const CARGO_FUZZ: &str = "cargo-fuzz@0.13.2";
 
@@ -27,34 +27,36 @@ pub(crate) fn run(seconds: u32) -> Result<()> {
     // Each target keeps one CPU busy.
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     for at_once in targets()?.chunks(cpus) {
-        std::thread::scope(|scope| {
-            let begin = |target: &String| {
-                let target = target.clone();
-                scope.spawn(move || fuzz(&target, seconds))
-            };
-            let running: Vec<_> = at_once.iter().map(begin).collect();
-            running.into_iter().try_for_each(|one| one.join().expect("fuzzing does not panic"))
-        })?;
+        steps::say(&format!("== cargo fuzz run {}", at_once.join(" and ")));
+        let mut running = Vec::new();
+        for target in at_once {
+            running.push(fuzz(target, seconds)?.spawn().context("cargo fuzz")?);
+        }
+        let ended: Vec<_> = running.iter_mut().map(Child::wait).collect();
+        for (target, status) in at_once.iter().zip(ended) {
+            ensure!(status.context("cargo fuzz")?.success(), "the fuzz target {target} failed");
+        }
     }
     Ok(())
 }
 
-fn fuzz(target: &str, seconds: u32) -> Result<()> {
+fn fuzz(target: &str, seconds: u32) -> Result<Command> {
     let measures = target == "structure";
     // What the fuzzer finds new goes to the first folder; the kept seeds are only read.
     let found = format!("target/found/{target}");
     let seeds = format!("corpus/{target}");
     std::fs::create_dir_all(format!("fuzz/{found}")).context("fuzz/target")?;
-    let mut arguments = vec!["+nightly", "fuzz", "run", "--sanitizer", "none", target, &found];
+    let mut command = cargo();
+    command.args(["+nightly", "fuzz", "run", "--sanitizer", "none", target, &found]);
     if std::path::Path::new("fuzz").join(&seeds).is_dir() {
-        arguments.push(&seeds);
+        command.arg(&seeds);
     }
     let limit = format!("-max_total_time={}", if measures { seconds.max(60) } else { seconds });
-    arguments.extend(["--", limit.as_str(), "-rss_limit_mb=2048"]);
+    command.args(["--", limit.as_str(), "-rss_limit_mb=2048"]);
     // Each of its bytes is a choice; short inputs make the same few files.
     let how = ["-timeout=60", "-len_control=0", "-max_len=512"];
-    arguments.extend(if measures { &how[..] } else { &["-timeout=10"] });
-    steps::run(cargo().args(arguments))
+    command.args(if measures { &how[..] } else { &["-timeout=10"] });
+    Ok(command)
 }
 
 fn cargo() -> Command {
