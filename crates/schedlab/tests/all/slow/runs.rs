@@ -87,7 +87,7 @@ fn a_wrong_speed_of_an_experiment_is_told_with_its_file_line_and_value() {
         let output = perform(dir.path());
         assert!(!output.status.success(), "{speed}");
         let said = stderr(&output);
-        assert!(said.contains("speeds.toml: line 7, column 19"), "{speed}: {said}");
+        assert!(said.contains("speeds.toml: line 8, column 19"), "{speed}: {said}");
         assert!(said.contains(why), "{speed}: {said}");
         assert!(!dir.path().join("results").exists(), "{speed}: nothing ran");
     }
