@@ -133,6 +133,8 @@ fn ci() -> Result<()> {
     let target = release::static_target();
     let lint = ["clippy", "--workspace", "--all-targets", "--locked"];
     steps::cargo(&[&lint[..], target, &["--", "-D", "warnings"]].concat())?;
+    // As a user builds it: with no more features of libraries than it asks for itself.
+    steps::cargo(&[&["check", "--locked", "-p", "schedlab"], target].concat())?;
     let document = [&["doc", "--workspace", "--no-deps", "--locked"], target].concat();
     steps::cargo_with(&document, &[("RUSTDOCFLAGS", "-D warnings")])?;
     test()?;

@@ -53,22 +53,23 @@ impl Read for Content {
 
 impl Seek for Content {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        match (self, to) {
-            (Self::File(Blocks { file, at }), SeekFrom::Start(place)) => {
-                // What was read of a block stays where the place is in it.
-                match i64::try_from(i128::from(place) - i128::from(*at)) {
-                    Ok(step) => file.seek_relative(step)?,
-                    Err(_) => drop(file.seek(to)?),
-                }
-                *at = place;
-                Ok(place)
+        let Blocks { file, at } = match self {
+            Self::File(blocks) => blocks,
+            Self::Memory(bytes) => return bytes.seek(to),
+        };
+        let step = match to {
+            SeekFrom::Start(place) => place.checked_signed_diff(*at),
+            SeekFrom::Current(_) | SeekFrom::End(_) => None,
+        };
+        *at = match step {
+            // Within the block that was read, it stays.
+            Some(step) => {
+                file.seek_relative(step)?;
+                at.wrapping_add_signed(step)
             }
-            (Self::File(Blocks { file, at }), to) => {
-                *at = file.seek(to)?;
-                Ok(*at)
-            }
-            (Self::Memory(bytes), to) => bytes.seek(to),
-        }
+            None => file.seek(to)?,
+        };
+        Ok(*at)
     }
 }
 

@@ -267,7 +267,8 @@ fn asked(here: impl Fn(&str) -> bool) -> Vec<&'static Plant> {
 
 /// How long a plant is recorded.
 const SECONDS: u32 = 2;
-/// The few plants run in guests whose clock counts instructions: a second of it says as much, and takes long.
+/// The same for a few plants in guests. Their clock counts instructions, so one second says as much as two, and each
+/// takes many of ours.
 const SECONDS_OF_FEW: u32 = 1;
 
 #[test]

@@ -5,14 +5,13 @@ use crate::policy::Arrival;
 use crate::policy::weight;
 use crate::policy_view::{Class, Scene, TaskId};
 
-/// How much earlier a simulated run begins than one of the kernel's own code, in nanoseconds: the periods of averages lie
-/// as they do there.
-const BEGINS_LATER: u64 = 2_000_000_000;
+/// The time at which a run of the kernel's own code begins, in nanoseconds of its clock.
+const KERNEL_BEGINS: u64 = 2_000_000_000;
 
 impl Groups {
-    /// The clock of load averages. Periods lie where they do in the kernel's world, which begins later.
+    /// The clock of load averages: their periods begin when they do under the kernel's own code.
     pub(super) fn clock(scene: &Scene, cpu: usize) -> u64 {
-        scene.task_clock(cpu) + BEGINS_LATER
+        scene.task_clock(cpu) + KERNEL_BEGINS
     }
 
     /// An entity as a member of a queue.
