@@ -73,6 +73,11 @@ fn once(arguments: &[&str]) -> Result<Outcome> {
     command.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO").args(arguments);
     // What a test says of its failure stands at the end, not its stack.
     command.env("RUST_BACKTRACE", "0");
+    // Most tests of the command wait for loads, guests and browsers.
+    if std::env::var_os("RUST_TEST_THREADS").is_none() {
+        let cpus = std::thread::available_parallelism()?.get();
+        command.env("RUST_TEST_THREADS", (2 * cpus).to_string());
+    }
     let mut child = command
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -95,6 +95,8 @@ pub(crate) struct Preparation {
     pub(crate) skews: bool,
     /// Whether the load is a session, which has a group of its own.
     pub(crate) autogroup: bool,
+    /// What the kernel's random numbers begin with.
+    pub(crate) seed: u64,
     /// Whether the kernel charges nobody for time in interrupts, and for what the hypervisor takes
     /// (`CONFIG_IRQ_TIME_ACCOUNTING`, `CONFIG_PARAVIRT_TIME_ACCOUNTING`).
     pub(crate) accounts_irq: bool,
@@ -350,7 +352,7 @@ impl Board {
         words.iter().enumerate().for_each(|(at, &word)| self.image.set_word(DATA_AT + at, word));
         let switches = [prepare.polls, prepare.skews, prepare.autogroup].map(u64::from);
         let cpus = hardware.cpus() as u64;
-        self.set_arguments(&[cpus, switches[0], switches[1], switches[2]]);
+        self.set_arguments(&[cpus, switches[0], switches[1], switches[2], prepare.seed]);
         self.call(BOOT, 0, 0).map(|_| ())
     }
 

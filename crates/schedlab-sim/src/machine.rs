@@ -28,7 +28,7 @@ pub use name::{CPUS_MAX, Kernel, Model};
 
 use crate::policy_view::Class;
 use crate::policy_view::FULL_SPEED;
-use crate::{Board, Config, Costs, Hardware, Start, World};
+use crate::{Board, Config, Costs, Hardware, Preparation, Start, World};
 use groups::{Grouping, OwnGroup};
 use run::Run;
 use schedlab_model::{Affinity, AtStart, Clock, Fact, Nanos, Setting, TraceInfo};
@@ -431,7 +431,7 @@ impl Model {
             turns: self.parts.turns,
             first_pid: if self.code.is_some() { first_pid(hardware.cpus()) } else { 1_001 },
         };
-        let preparation = self.preparation(grouping);
+        let preparation = Preparation { seed: run.seed, ..self.preparation(grouping) };
         let policy = self.policy_of(&hardware, run.seed, &grouping.groups, run.above);
         let mut world = World::new(plan, hardware, policy, config);
         world.set_groups(grouping.groups.len(), &grouping.of, grouping.starter);

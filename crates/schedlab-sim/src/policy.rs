@@ -161,6 +161,12 @@ pub trait Policy {
         false
     }
 
+    /// Whether limits hold up all tasks of `cpu`.
+    fn is_held_up(&self, cpu: usize) -> bool {
+        let _ = cpu;
+        false
+    }
+
     /// Whether the policy acts by itself: only then the world asks for alarms, and has it settle.
     fn is_timed(&self) -> bool {
         false

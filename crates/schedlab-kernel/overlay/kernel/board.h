@@ -120,6 +120,7 @@ extern struct board *board;
 extern u64 schedlab_entered;
 extern int schedlab_cpus;
 extern bool schedlab_session;
+void schedlab_seed(u64 seed);
 void schedlab_send(int cpu, u64 what);
 void schedlab_to_host(void);
 void schedlab_settle_own(void);

@@ -716,6 +716,7 @@ static void boot(void)
 	if (board->arguments[2])
 		set_early("skew_tick", "1");
 	schedlab_session = board->arguments[3];
+	schedlab_seed(board->arguments[4]);
 	if (schedlab_cpus < 1 || schedlab_cpus > NR_CPUS)
 		schedlab_stop("this image was built for at most %d CPUs", NR_CPUS);
 	nr_cpu_ids = schedlab_cpus;

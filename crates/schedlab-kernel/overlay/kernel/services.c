@@ -283,8 +283,13 @@ void schedlab_trap(const char *name)
 	schedlab_stop("the kernel called %s, which is not simulated", name);
 }
 
-/* The state begins as the seed of the run (splitmix64). */
+/* The state (splitmix64). */
 static u64 chance;
+
+void schedlab_seed(u64 seed)
+{
+	chance = seed;
+}
 
 static u64 draw(void)
 {

@@ -6,7 +6,7 @@
 //! one before.
 
 use crate::port::{COSTS, port_of};
-use crate::{events_of, recorded, scenario, seeds};
+use crate::{events_of, recorded, scenario, seeds, with};
 use schedlab_kernel::OfTree;
 use schedlab_model::{Cpu, Event, Left, Nanos, Pid, Prio, What};
 use schedlab_sim::{Model, Simulated};
@@ -159,6 +159,17 @@ fn without(load: &RunSpec, parts: &[&str]) -> RunSpec {
     load
 }
 
+/// The same load in a group with 20 ms of each 100 ms, in which its groups are.
+fn limited(load: &RunSpec) -> RunSpec {
+    let mut load = with(load.clone(), &[("cgroup_max", "20ms")]);
+    if let WorkloadSpec::Builtin { options, .. } = &mut load.workload
+        && let Some(program) = options.get_mut("program")
+    {
+        *program = program.replace("\"taskgroup\": \"/", "\"taskgroup\": \"@");
+    }
+    load
+}
+
 const GROUPS: [&str; 2] = ["\"taskgroup\": \"/a\", ", "\"taskgroup\": \"/a/b\", "];
 const CLASSES: [&str; 3] = [
     "\"policy\": \"SCHED_FIFO\", \"priority\": 20, ",
@@ -167,11 +178,14 @@ const CLASSES: [&str; 3] = [
 ];
 
 /// How many loads were compared, and how many had equal switches to the end, with their times.
-fn count(kernel: &str, parts: &[&str]) -> (usize, usize) {
+fn count(kernel: &str, parts: &[&str], is_limited: bool) -> (usize, usize) {
     let shows = std::env::var("SCHEDLAB_SHOW").ok().map(|events| events.parse().unwrap());
     let mut reasons: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     for seed in seeds() {
-        let load = without(&scenario(seed).1, parts);
+        let mut load = without(&scenario(seed).1, parts);
+        if is_limited {
+            load = limited(&load);
+        }
         let Some(both) = Both::of(kernel, "cpus=1", &load) else { continue };
         let found = both.difference();
         reasons.entry(reason(&found)).or_default().push(seed);
@@ -195,16 +209,18 @@ pub(crate) fn switches_are_equal(kernel: &str) {
     }
     let asked = std::env::var("SCHEDLAB_LOADS").unwrap_or_default();
     let fair = [&GROUPS[..], &CLASSES[..]].concat();
-    for (what, parts, least) in [
-        ("fair tasks", &fair[..], 100),
-        ("fair tasks in groups", &CLASSES[..], 100),
-        ("all classes", &GROUPS[..], 98),
-        ("all classes in groups", &[], 99),
+    for (what, parts, is_limited, least) in [
+        ("fair tasks", &fair[..], false, 100),
+        ("fair tasks in groups", &CLASSES[..], false, 100),
+        ("fair tasks in limited groups", &CLASSES[..], true, 100),
+        ("all classes", &GROUPS[..], false, 98),
+        ("all classes in groups", &[], false, 99),
+        ("all classes in limited groups", &[], true, 99),
     ] {
         if !what.contains(&asked) {
             continue;
         }
-        let (compared, equal) = count(kernel, parts);
+        let (compared, equal) = count(kernel, parts, is_limited);
         println!("{what}: {equal} of {compared} are equal to the end");
         assert!(compared > 0 && equal * 100 >= compared * least, "{what}: {equal} of {compared}");
     }

@@ -39,7 +39,7 @@ const TABLE: &[Row] = &[
     row("cfs-6.1", REAL_TIME, 2.2, 41.0),
     row("cfs-6.1", DEADLINE, 1.8, 47.8),
     row("cfs-6.1", GROUPS, 3.1, 5.7),
-    row("cfs-6.1", LIMITS, 1.6, 2.3),
+    row("cfs-6.1", LIMITS, 1.6, 2.4),
     row("eevdf-6.12", PIPES, 12.8, 44.4),
     row("eevdf-6.12", SOCKETS, 21.1, 43.7),
     row("eevdf-6.12", OTHER, 2.2, 13.1),
@@ -48,7 +48,7 @@ const TABLE: &[Row] = &[
     row("eevdf-6.12", REAL_TIME, 2.2, 67.2),
     row("eevdf-6.12", DEADLINE, 2.7, 45.0),
     row("eevdf-6.12", GROUPS, 4.3, 36.4),
-    row("eevdf-6.12", LIMITS, 2.0, 3.1),
+    row("eevdf-6.12", LIMITS, 1.4, 2.6),
 ];
 
 /// The kind of load of plain fair tasks.

@@ -36,7 +36,8 @@ impl Grouping {
     /// Of a plan whose load has a group of its own, if settings say something about it.
     pub(super) fn of(plan: &Plan, own: &OwnGroup, model: &Model) -> Self {
         let mut all = Self::default();
-        let limit = own.quota.map(|quota| Limit { quota, period: PERIOD, burst: own.burst });
+        let limit = |quota| Limit { quota, period: PERIOD, burst: own.burst, phase: 0 };
+        let limit = own.quota.map(limit);
         let load = (limit.is_some() || own.weight.is_some())
             .then(|| all.add("load", None, own.weight.map_or(1_024, shares), limit));
         let session = model.autogroup.then(|| all.add("autogroup", None, 1_024, None));

@@ -7,6 +7,7 @@ use crate::policy::{
     Cfs, CfsKnobs, Classes, Eevdf, Fifo, Group, Groups, Nested, Placer, Policy, SharedFifo,
 };
 use schedlab_model::Knob;
+use schedlab_random::SplitMix64;
 use schedlab_workload::knobs;
 
 impl Model {
@@ -72,7 +73,11 @@ impl Model {
         };
         let placer = Placer::new(cpus, self.placement);
         let slice = self.bandwidth_slice;
-        Box::new(Groups::new(groups, hardware, tick, seed, slice, placer, &make))
+        let mut groups = groups.to_vec();
+        if let Tuned::Eevdf(_) = self.tuned {
+            draw_phases(&mut groups, cpus, seed);
+        }
+        Box::new(Groups::new(&groups, hardware, tick, seed, slice, placer, &make))
     }
 
     fn flat(&self, hardware: &Hardware, seed: u64) -> Box<dyn Policy> {
@@ -124,5 +129,21 @@ impl Model {
             _ => return self.tuned.set(knob, value),
         }
         Ok(())
+    }
+}
+
+/// `init_cfs_bandwidth` of Linux 6.12: the periods of each group begin at a time of their own. Under the same seed they do
+/// where those of the kernel's code do, which has drawn other numbers before: 16 bytes for each CPU
+/// (`prandom_seed_full_state`), one for the root group and one more.
+fn draw_phases(groups: &mut [Group], cpus: usize, seed: u64) {
+    let mut random = SplitMix64::new(seed);
+    for _ in 0..16 * cpus + 2 {
+        random.bits();
+    }
+    for group in groups {
+        let part = random.bits() >> 32;
+        if let Some(limit) = &mut group.limit {
+            limit.phase = part * limit.period >> 32;
+        }
     }
 }

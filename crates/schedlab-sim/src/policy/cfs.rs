@@ -108,6 +108,8 @@ struct Rq {
     /// Kinds of buddies that a wakeup set, and that were cleared, until somebody asks.
     set: Buddies,
     cleared: Buddies,
+    /// Time that tasks and groups were charged, until somebody asks.
+    used: u64,
 }
 
 /// The fair scheduler of Linux 6.1.
@@ -178,6 +180,7 @@ impl Cfs {
             entity.accounted = now;
             entity.ran += time;
             entity.vruntime += virtual_time(time, entity.weight) as i64;
+            self.rqs[cpu].used += time;
             self.update_min(cpu);
         }
     }
@@ -462,7 +465,8 @@ impl Policy for Cfs {
 
     /// Chooses the next task of a CPU (`pick_next_task_fair`).
     fn pick(&mut self, scene: &Scene, cpu: usize) -> Option<TaskId> {
-        let next = match self.choose_next(scene, cpu) {
+        self.charge(scene, cpu);
+        let next = match self.choose_next(cpu) {
             Choice::Entity(next) => Some(next),
             _ => None,
         };
@@ -472,9 +476,7 @@ impl Policy for Cfs {
     }
 
     fn put_back(&mut self, scene: &Scene, cpu: usize) {
-        if self.running(cpu).is_some() {
-            self.account(scene.task_clock(cpu), cpu);
-        }
+        self.charge(scene, cpu);
         self.put(scene, cpu, None);
     }
 
@@ -581,11 +583,25 @@ impl Nested for Cfs {
         self.rqs[cpu].nr as usize
     }
 
-    fn choose_next(&mut self, scene: &Scene, cpu: usize) -> Choice {
-        let curr = self.running(cpu);
-        if curr.is_some() {
+    fn leads_group(&mut self, _: &Scene, cpu: usize, task: TaskId) {
+        let weight = self.entity(task).weight;
+        let slice = share(self.knobs.latency, weight, 3 * weight);
+        let ahead = virtual_time(slice, weight) as i64;
+        self.entity(task).vruntime = self.rqs[cpu].min_vruntime + ahead;
+    }
+
+    fn charge(&mut self, scene: &Scene, cpu: usize) {
+        if self.running(cpu).is_some() {
             self.account(scene.task_clock(cpu), cpu);
         }
+    }
+
+    fn used(&mut self, cpu: usize) -> u64 {
+        std::mem::take(&mut self.rqs[cpu].used)
+    }
+
+    fn choose_next(&mut self, cpu: usize) -> Choice {
+        let curr = self.running(cpu);
         self.choose(cpu, curr).map_or(Choice::Nobody, |next| Choice::Entity(TaskId(next)))
     }
 

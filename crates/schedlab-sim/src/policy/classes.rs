@@ -343,23 +343,31 @@ impl Classes {
         }
     }
 
-    /// This many fair tasks more (or fewer) are on a CPU.
+    /// A fair task more (or fewer) is on a CPU.
     fn count_fair(&mut self, scene: &Scene, cpu: usize, more: bool) {
         let lane = &mut self.lanes[cpu];
-        if !more {
-            lane.fair = lane.fair.saturating_sub(1);
-            return;
-        }
-        lane.fair += 1;
-        if lane.fair == 1 && !self.knobs.throttled {
-            if lane.current == Current::Idle {
+        lane.fair = if more { lane.fair + 1 } else { lane.fair.saturating_sub(1) };
+        if self.has_fair_now(cpu) && more {
+            if self.lanes[cpu].current == Current::Idle {
                 self.account(scene, cpu);
             }
-            let lane = &mut self.lanes[cpu];
-            let starts = lane.server.start(&self.knobs.server, scene.now);
-            self.sync_server(cpu);
-            self.lanes[cpu].resched |= starts && self.displaces(cpu, Who::Server);
+            self.lanes[cpu].resched |= self.starts_server(scene, cpu);
         }
+    }
+
+    /// Whether a CPU has fair tasks that may run, and had none when this was asked last, where there is a server.
+    fn has_fair_now(&mut self, cpu: usize) -> bool {
+        let lane = &mut self.lanes[cpu];
+        let has_fair = lane.fair > 0 && !self.fair.is_held_up(cpu);
+        let had_fair = std::mem::replace(&mut lane.has_fair, has_fair);
+        has_fair && !had_fair && !self.knobs.throttled
+    }
+
+    /// Whether the CPU has to look because of it.
+    fn starts_server(&mut self, scene: &Scene, cpu: usize) -> bool {
+        let starts = self.lanes[cpu].server.start(&self.knobs.server, scene.now);
+        self.sync_server(cpu);
+        starts && self.displaces(cpu, Who::Server)
     }
 
     fn count_moves(&mut self, scene: &Scene, moves: &Moves) {
@@ -529,6 +537,7 @@ impl Policy for Classes {
             self.fair.put_back(scene, cpu);
             self.server_pays(scene, cpu);
         }
+        self.has_fair_now(cpu);
         let lane = &mut self.lanes[cpu];
         lane.current = current;
         lane.resched = false;
@@ -621,7 +630,13 @@ impl Policy for Classes {
 
     fn alarm(&mut self, scene: &Scene, alarm: Alarm, kicks: &mut Vec<usize>) -> bool {
         if alarm.what & OWN == 0 {
-            return self.fair.alarm(scene, alarm, kicks);
+            let counts = self.fair.alarm(scene, alarm, kicks);
+            // `unthrottle_cfs_rq`
+            for cpu in 0..self.lanes.len() {
+                let looks = self.has_fair_now(cpu) && self.starts_server(scene, cpu);
+                kicks.extend(looks.then_some(cpu));
+            }
+            return counts;
         }
         if alarm.what == PERIOD {
             let counts = self.period_ends == Some(alarm.at);

@@ -112,6 +112,8 @@ struct Rq {
     cleared: Buddies,
     /// Time that tasks were charged, until somebody asks.
     charged: u64,
+    /// The same, of groups too.
+    used: u64,
 }
 
 /// The fair scheduler of Linux 6.12.
@@ -246,9 +248,9 @@ impl Eevdf {
         }
         entity.accounted = now;
         entity.vruntime += virtual_time(time, entity.weight) as i64;
-        if !entity.group {
-            self.rqs[cpu].charged += time;
-        }
+        let rq = &mut self.rqs[cpu];
+        rq.used += time;
+        rq.charged += if entity.group { 0 } else { time };
         let used_up = self.renews(cpu, task);
         if self.rqs[cpu].nr == 1 {
             return;
@@ -504,7 +506,8 @@ impl Policy for Eevdf {
     fn pick(&mut self, scene: &Scene, cpu: usize) -> Option<TaskId> {
         let prev = self.rqs[cpu].curr.map(TaskId);
         let next = loop {
-            match self.choose_next(scene, cpu) {
+            self.charge(scene, cpu);
+            match self.choose_next(cpu) {
                 Choice::Entity(next) => break Some(next),
                 Choice::Left(_) => {}
                 Choice::Nobody => break None,
@@ -522,9 +525,7 @@ impl Policy for Eevdf {
     }
 
     fn put_back(&mut self, scene: &Scene, cpu: usize) {
-        if self.running(cpu).is_some() {
-            self.account(scene.task_clock(cpu), cpu);
-        }
+        self.charge(scene, cpu);
         if self.rqs[cpu].curr.is_some() {
             self.put(scene, cpu, None);
         }
@@ -619,13 +620,20 @@ impl Nested for Eevdf {
         self.rqs[cpu].nr
     }
 
-    /// `pick_task_fair` and `pick_next_entity` at one level.
-    fn choose_next(&mut self, scene: &Scene, cpu: usize) -> Choice {
-        if self.rqs[cpu].nr == 0 {
-            return Choice::Nobody;
-        }
+    fn charge(&mut self, scene: &Scene, cpu: usize) {
         if self.running(cpu).is_some() {
             self.account(scene.task_clock(cpu), cpu);
+        }
+    }
+
+    fn used(&mut self, cpu: usize) -> u64 {
+        std::mem::take(&mut self.rqs[cpu].used)
+    }
+
+    /// `pick_task_fair` and `pick_next_entity` at one level.
+    fn choose_next(&mut self, cpu: usize) -> Choice {
+        if self.rqs[cpu].nr == 0 {
+            return Choice::Nobody;
         }
         let buddy = self.rqs[cpu].next.filter(|_| self.knobs.pick_buddy);
         if let Some(buddy) = buddy.filter(|&buddy| self.is_eligible(cpu, buddy)) {

@@ -57,8 +57,21 @@ pub trait Nested: Policy {
         self.fork(scene, cpu, parent.map(|parent| parent.0), child);
     }
 
-    /// The first half of [`Policy::pick`]: whom this scheduler prefers. The entity that runs stays out of the queue.
-    fn choose_next(&mut self, scene: &Scene, cpu: usize) -> Choice;
+    /// [`Policy::leads`] in a group, to which it was moved as it first ran: it keeps the slice that it was forked with, beside
+    /// two others, but not how far these were ahead.
+    fn leads_group(&mut self, scene: &Scene, cpu: usize, task: TaskId) {
+        self.leads(scene, cpu, task);
+    }
+
+    /// What runs in the queue has used the CPU until now, if it is still in it (`update_curr`).
+    fn charge(&mut self, scene: &Scene, cpu: usize);
+
+    /// For how long what runs in the queue was charged since the last call, groups too, in nanoseconds.
+    fn used(&mut self, cpu: usize) -> u64;
+
+    /// The first half of [`Policy::pick`], after [`Nested::charge`]: whom this scheduler prefers. The entity that runs
+    /// stays out of the queue.
+    fn choose_next(&mut self, cpu: usize) -> Choice;
 
     /// The second half: this entity runs from now on.
     fn exchange(&mut self, scene: &Scene, cpu: usize, next: Option<TaskId>);
@@ -75,8 +88,9 @@ pub trait Nested: Policy {
     /// The kinds that were cleared since the last call.
     fn take_cleared(&mut self, cpu: usize) -> Buddies;
 
-    /// Whether it is that of Linux 6.1. Later `update_cfs_group` leaves the weight of an empty queue, and
-    /// `post_init_entity_util_avg` takes a task's weight as it is, not scaled up.
+    /// Whether it is that of Linux 6.1. Later `update_cfs_group` leaves the weight of an empty queue,
+    /// `post_init_entity_util_avg` takes a task's weight as it is, not scaled up, and a group that is throttled while the
+    /// next task is picked leaves who ran where it is.
     fn is_of_6_1(&self) -> bool {
         false
     }
@@ -165,7 +179,6 @@ pub struct Groups {
 struct OfCpu {
     nr: usize,
     current: Option<TaskId>,
-    since: u64,
     resched: bool,
     /// Time that tasks were charged since somebody asked.
     charged: u64,
@@ -212,11 +225,19 @@ impl Groups {
         TaskId((self.first + group * self.cpus.len() + cpu) as u32)
     }
 
-    /// After each call of a scheduler: what it charged tasks, and buddies that it cleared. A group that is not preferred in
-    /// its own queue's stead is not preferred above it either (`__clear_buddies_next`).
-    fn note(&mut self, group: Option<usize>, cpu: usize) {
+    /// After each call of a scheduler: what it charged tasks and the group (`account_cfs_rq_runtime`), and buddies that it
+    /// cleared. A group that is not preferred in its own queue's stead is not preferred above it either
+    /// (`__clear_buddies_next`).
+    fn note(&mut self, scene: &Scene, group: Option<usize>, cpu: usize) {
         let charged = self.tree(group).charged(cpu);
         self.cpus[cpu].charged += charged;
+        let used = self.tree(group).used(cpu);
+        if let Some(group) = group.filter(|_| used > 0)
+            && let Some(pool) = &mut self.branches[group].pool
+        {
+            self.cpus[cpu].resched |= pool.pays(cpu, scene.now, used);
+            self.set_alarm(group, cpu);
+        }
         let mut at = group;
         while let Some(group) = at {
             let cleared = self.branches[group].tree.take_cleared(cpu);
@@ -280,28 +301,11 @@ impl Groups {
         self.touched[task.index()] = self.turns;
     }
 
-    /// The task that runs has used its CPU until now: limited groups pay for it.
-    fn account(&mut self, scene: &Scene, cpu: usize) {
-        let of = &mut self.cpus[cpu];
-        let now = scene.task_clock(cpu);
-        let time = now.saturating_sub(std::mem::replace(&mut of.since, now));
-        let Some(task) = of.current.filter(|_| time > 0) else { return };
-        for group in self.chain(self.own(scene, task)) {
-            if let Some(pool) = &mut self.branches[group].pool {
-                self.cpus[cpu].resched |= pool.pays(cpu, scene.now, time);
-            }
-            self.set_alarm(group, cpu);
-        }
-    }
-
     fn set_alarm(&mut self, group: usize, cpu: usize) {
         let Some(pool) = &mut self.branches[group].pool else { return };
-        for (at, what) in [(pool.ends, group as u64), (pool.slack, group as u64 | SLACK)] {
-            let alarm = at.map(|at| Alarm { at, cpu, what });
-            let known = |one: &Alarm| alarm.is_some_and(|a| (a.at, a.what) == (one.at, one.what));
-            if let Some(alarm) = alarm.filter(|_| !self.alarms.iter().any(known)) {
-                self.alarms.push(alarm);
-            }
+        let whats = [group as u64, group as u64 | SLACK];
+        for (at, what) in pool.news().into_iter().zip(whats) {
+            self.alarms.extend(at.map(|at| Alarm { at, cpu, what }));
         }
     }
 
@@ -350,27 +354,71 @@ impl Groups {
                 continue;
             }
             self.branches[group].seats[cpu].linked = wanted;
-            match wanted {
-                true => self.tree(parent).enqueue(scene, cpu, entity, Arrival::Woken),
-                false => self.tree(parent).dequeue(scene, cpu, entity, Departure::Sleeps),
+            match (wanted, throttled) {
+                (true, _) => self.tree(parent).enqueue(scene, cpu, entity, Arrival::Woken),
+                // The dequeue of what is throttled is not delayed.
+                (false, true) => self.tree(parent).dequeue(scene, cpu, entity, Departure::Ends),
+                (false, false) => self.tree(parent).dequeue(scene, cpu, entity, Departure::Sleeps),
             }
-            self.note(parent, cpu);
+            self.note(scene, parent, cpu);
             self.count(parent, cpu, entity, wanted);
+            match wanted {
+                true => self.begins(scene, parent, cpu),
+                false => self.rests(scene, parent, cpu),
+            }
         }
         self.update_parts(&chain, cpu);
     }
 
-    /// Throttles the groups of the task that runs, where their time is used up.
-    fn throttle(&mut self, scene: &Scene, cpu: usize) {
-        let Some(task) = self.cpus[cpu].current else { return };
-        for group in self.chain(self.own(scene, task)) {
-            let Some(pool) = &mut self.branches[group].pool else { continue };
-            if pool.throttles(cpu, scene.now) {
+    /// `check_enqueue_throttle`: the first entity of a queue finds out whether there is time.
+    fn begins(&mut self, scene: &Scene, group: Option<usize>, cpu: usize) {
+        let Some(group) = group else { return };
+        let current = self.cpus[cpu].current.map(|task| self.chain(self.own(scene, task)));
+        let runs = current.is_some_and(|chain| chain.contains(&group));
+        if self.branches[group].tree.queued(cpu) != 1 || runs {
+            return;
+        }
+        let Some(pool) = &mut self.branches[group].pool else { return };
+        if !pool.is_throttled(cpu) {
+            pool.pays(cpu, scene.now, 0);
+            let throttled = pool.throttles(cpu, scene.now);
+            self.set_alarm(group, cpu);
+            if throttled {
                 self.hold(scene, cpu);
-                self.relink(scene, Some(group), cpu);
             }
+        }
+    }
+
+    /// `return_cfs_rq_runtime`: an empty queue gives back what it does not need.
+    fn rests(&mut self, scene: &Scene, group: Option<usize>, cpu: usize) {
+        let Some(group) = group.filter(|&group| self.branches[group].tree.queued(cpu) == 0) else {
+            return;
+        };
+        if let Some(pool) = &mut self.branches[group].pool {
+            pool.returns(cpu, scene.now);
             self.set_alarm(group, cpu);
         }
+    }
+
+    /// `check_cfs_rq_runtime`: whether the group is throttled from now on, because its time is used up.
+    fn throttle(&mut self, scene: &Scene, group: usize, cpu: usize) -> bool {
+        let Some(pool) = &mut self.branches[group].pool else { return false };
+        let throttled = pool.throttles(cpu, scene.now);
+        self.set_alarm(group, cpu);
+        if throttled {
+            self.hold(scene, cpu);
+            self.relink(scene, Some(group), cpu);
+        }
+        throttled
+    }
+
+    /// `put_prev_entity` in a group's queue.
+    fn put_entity(&mut self, scene: &Scene, group: usize, cpu: usize) {
+        self.tree(Some(group)).charge(scene, cpu);
+        self.note(scene, Some(group), cpu);
+        self.throttle(scene, group, cpu);
+        self.tree(Some(group)).put_back(scene, cpu);
+        self.note(scene, Some(group), cpu);
     }
 
     /// CPUs of a group that may run again.
@@ -384,7 +432,8 @@ impl Groups {
         for cpu in free {
             self.hold(scene, cpu);
             self.relink(scene, Some(group), cpu);
-            if self.branches[group].seats[cpu].linked {
+            // Whoever runs goes on until the next tick or wakeup.
+            if scene.cpus[cpu].running.is_none() && self.runnable(cpu) > 0 {
                 kicks.push(cpu);
             }
         }
@@ -440,8 +489,19 @@ impl Groups {
         let mut way = Vec::new();
         let mut at = None;
         loop {
-            let choice = self.tree(at).choose_next(scene, cpu);
-            self.note(at, cpu);
+            self.tree(at).charge(scene, cpu);
+            self.note(scene, at, cpu);
+            if at.is_some_and(|group| self.throttle(scene, group, cpu)) {
+                // 6.1 puts back who ran, and picks anew.
+                if self.root.is_of_6_1() {
+                    self.put_back(scene, cpu);
+                }
+                at = None;
+                way.clear();
+                continue;
+            }
+            let choice = self.tree(at).choose_next(cpu);
+            self.note(scene, at, cpu);
             match choice {
                 Choice::Entity(entity) => {
                     way.push((at, entity));
@@ -457,6 +517,7 @@ impl Groups {
                 }
                 Choice::Left(entity) => {
                     let own = at.take();
+                    self.rests(scene, own, cpu);
                     self.relink(scene, own, cpu);
                     self.favour_rest(own, cpu, entity);
                     way.clear();
@@ -467,36 +528,32 @@ impl Groups {
 
     /// `pick_next_task_fair`: down from the root. `anew`: as [`Policy::pick_anew`].
     fn pick_next(&mut self, scene: &Scene, cpu: usize, anew: bool) -> Option<TaskId> {
-        self.account(scene, cpu);
-        self.throttle(scene, cpu);
+        let way = self.choose_way(scene, cpu);
         let before =
             self.cpus[cpu].current.map_or(Vec::new(), |task| self.chain(self.own(scene, task)));
-        let way = self.choose_way(scene, cpu);
         let next = way.last().map(|(_, entity)| *entity);
         if anew && next.is_some() && next != self.cpus[cpu].current {
             self.put_back(scene, cpu);
         }
         for &group in &before {
             if !way.iter().any(|(at, _)| *at == Some(group)) {
-                self.tree(Some(group)).put_back(scene, cpu);
-                self.note(Some(group), cpu);
+                self.put_entity(scene, group, cpu);
             }
         }
         self.exchange_loads(scene, cpu, &before, &way);
         for &(at, entity) in way.iter().rev() {
             self.tree(at).exchange(scene, cpu, Some(entity));
-            self.note(at, cpu);
+            self.note(scene, at, cpu);
         }
         if way.is_empty() {
             self.root.exchange(scene, cpu, None);
-            self.note(None, cpu);
+            self.note(scene, None, cpu);
         }
         if let Some(next) = next {
             self.touch(next);
         }
         let of = &mut self.cpus[cpu];
         of.current = next;
-        of.since = scene.task_clock(cpu);
         of.resched = false;
         self.placer.note_misfit(scene, cpu, next);
         next
@@ -539,41 +596,34 @@ impl Policy for Groups {
         });
         self.update_parts(&self.chain(own), cpu);
         self.tree(own).fork_from(scene, cpu, parent, child);
-        self.note(own, cpu);
+        self.note(scene, own, cpu);
         self.placer.begins(scene, child, weight);
     }
 
     fn leads(&mut self, scene: &Scene, cpu: usize, task: TaskId) {
         let own = self.own(scene, task);
-        self.tree(own).leads(scene, cpu, task);
+        match own {
+            None => self.root.leads(scene, cpu, task),
+            Some(_) => self.tree(own).leads_group(scene, cpu, task),
+        }
+        for group in self.chain(own) {
+            self.branches[group].pool.iter_mut().for_each(|pool| pool.has_run(cpu));
+        }
     }
 
     fn enqueue(&mut self, scene: &Scene, cpu: usize, task: TaskId, arrival: Arrival) {
         self.first = scene.first_group;
-        self.account(scene, cpu);
         self.touch(task);
         let own = self.own(scene, task);
         self.arrive(scene, cpu, task, arrival);
         self.tree(own).enqueue(scene, cpu, task, arrival);
-        self.note(own, cpu);
+        self.note(scene, own, cpu);
         self.count(own, cpu, task, true);
         self.cpus[cpu].nr += 1;
         if let Some(group) = own {
-            let branch = &mut self.branches[group];
-            branch.seats[cpu].tasks += 1;
-            // `check_enqueue_throttle`: the first task of a CPU finds out whether there is time.
-            if branch.tree.queued(cpu) == 1
-                && let Some(pool) = &mut branch.pool
-                && !pool.is_throttled(cpu)
-            {
-                pool.pays(cpu, scene.now, 0);
-                let throttled = pool.throttles(cpu, scene.now);
-                self.set_alarm(group, cpu);
-                if throttled {
-                    self.hold(scene, cpu);
-                }
-            }
+            self.branches[group].seats[cpu].tasks += 1;
         }
+        self.begins(scene, own, cpu);
         self.relink(scene, own, cpu);
         self.attach(scene, cpu, task);
         let view = scene.task(task);
@@ -588,7 +638,6 @@ impl Policy for Groups {
 
     /// `check_preempt_wakeup`: where the groups of both tasks part.
     fn preempts(&mut self, scene: &Scene, cpu: usize, task: TaskId, arrival: Arrival) -> bool {
-        self.account(scene, cpu);
         if std::mem::take(&mut self.cpus[cpu].resched) {
             return true;
         }
@@ -605,34 +654,27 @@ impl Policy for Groups {
             None => tree.preempts(scene, cpu, entity, arrival),
         };
         let set = tree.take_set(cpu);
-        self.note(common, cpu);
+        self.note(scene, common, cpu);
         if set.any() {
             self.favour(common, cpu, set);
         }
-        displaces
+        displaces | std::mem::take(&mut self.cpus[cpu].resched)
     }
 
     fn dequeue(&mut self, scene: &Scene, cpu: usize, task: TaskId, departure: Departure) {
-        self.account(scene, cpu);
         let own = self.own(scene, task);
         if own.is_some() {
             self.age(scene, own, cpu, task);
         }
         self.tree(own).dequeue(scene, cpu, task, departure);
-        self.note(own, cpu);
+        self.note(scene, own, cpu);
         self.count(own, cpu, task, false);
         self.cpus[cpu].nr = self.cpus[cpu].nr.saturating_sub(1);
         if let Some(group) = own {
-            let branch = &mut self.branches[group];
-            let seat = &mut branch.seats[cpu];
+            let seat = &mut self.branches[group].seats[cpu];
             seat.tasks = seat.tasks.saturating_sub(1);
-            if branch.tree.queued(cpu) == 0
-                && let Some(pool) = &mut branch.pool
-            {
-                pool.returns(cpu, scene.now);
-                self.set_alarm(group, cpu);
-            }
         }
+        self.rests(scene, own, cpu);
         self.relink(scene, own, cpu);
         match departure {
             // One that leaves for another class takes its load along (`detach_task_cfs_rq`).
@@ -659,10 +701,9 @@ impl Policy for Groups {
 
     /// `task_tick_fair`: each level looks.
     fn tick(&mut self, scene: &Scene, cpu: usize) -> bool {
-        self.account(scene, cpu);
         self.placer.tick(scene, cpu);
-        let mut resched = std::mem::take(&mut self.cpus[cpu].resched);
-        let Some(task) = self.cpus[cpu].current else { return resched };
+        let Some(task) = self.cpus[cpu].current else { return false };
+        let mut resched = false;
         let own = self.own(scene, task);
         let chain = self.chain(own);
         self.update_parts(&chain, cpu);
@@ -671,22 +712,22 @@ impl Policy for Groups {
         }
         for &group in &chain {
             resched |= self.tree(Some(group)).tick(scene, cpu);
-            self.note(Some(group), cpu);
+            self.note(scene, Some(group), cpu);
             let parent = self.branches[group].group.parent;
             let entity = self.entity(group, cpu);
             self.age(scene, parent, cpu, entity);
             self.update_shares(scene, group, cpu);
         }
         resched |= self.root.tick(scene, cpu);
-        self.note(None, cpu);
-        resched
+        self.note(scene, None, cpu);
+        resched | std::mem::take(&mut self.cpus[cpu].resched)
     }
 
     fn yields(&mut self, scene: &Scene, cpu: usize) {
         if let Some(task) = self.cpus[cpu].current {
             let own = self.own(scene, task);
             self.tree(own).yields(scene, cpu);
-            self.note(own, cpu);
+            self.note(scene, own, cpu);
         }
     }
 
@@ -710,6 +751,11 @@ impl Policy for Groups {
         true
     }
 
+    fn is_held_up(&self, cpu: usize) -> bool {
+        let is_limited = self.branches.iter().any(|branch| branch.pool.is_some());
+        is_limited && self.runnable(cpu) == 0
+    }
+
     fn is_timed(&self) -> bool {
         true
     }
@@ -720,9 +766,6 @@ impl Policy for Groups {
 
     fn alarm(&mut self, scene: &Scene, alarm: Alarm, kicks: &mut Vec<usize>) -> bool {
         let group = (alarm.what & (SLACK - 1)) as usize;
-        for cpu in 0..self.cpus.len() {
-            self.account(scene, cpu);
-        }
         let Some(pool) = &mut self.branches[group].pool else { return false };
         let free = if alarm.what & SLACK != 0 && pool.slack == Some(alarm.at) {
             pool.hands_out(scene.now)
@@ -738,17 +781,16 @@ impl Policy for Groups {
 
     /// Another class takes the CPU: the tasks that ran are put back at each level.
     fn put_back(&mut self, scene: &Scene, cpu: usize) {
-        self.account(scene, cpu);
-        if let Some(current) = self.cpus[cpu].current.take() {
+        if let Some(current) = self.cpus[cpu].current {
             let chain = self.chain(self.own(scene, current));
             self.exchange_loads(scene, cpu, &chain, &[]);
             for group in chain {
-                self.tree(Some(group)).put_back(scene, cpu);
-                self.note(Some(group), cpu);
+                self.put_entity(scene, group, cpu);
             }
+            self.cpus[cpu].current = None;
         }
         self.root.put_back(scene, cpu);
-        self.note(None, cpu);
+        self.note(scene, None, cpu);
     }
 }
 

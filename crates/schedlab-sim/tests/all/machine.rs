@@ -178,12 +178,14 @@ fn classes_groups_and_speeds_are_reached_by_options_and_settings() {
         assert_eq!(prios.iter().filter(|&&prio| prio != 92).count(), 2, "{prios:?}");
         assert!(real_time.notes.iter().any(|note| note.contains("real-time")));
         let whole = busy(&settled(&machine, "cpu", &load, &[]));
-        let limited = settled(&machine, "cpu", &load, &[("cgroup_max", "25ms")]);
+        // Periods of 6.12 begin by chance: one quota more fits into the load.
+        let long = [("duration", "1s"), load[1]];
+        let limited = settled(&machine, "cpu", &long, &[("cgroup_max", "25ms")]);
         let says = |told: &Told, what: &str| told.notes.iter().any(|note| note.contains(what));
         // Of groups and their limits, groups have the larger error.
         assert!(says(&limited, "for control groups on 1 CPU"));
         let quarter = busy(&limited);
-        assert!(whole >= 195 && (45..=75).contains(&quarter), "{kernel}: {whole} {quarter}");
+        assert!(whole >= 195 && (245..=281).contains(&quarter), "{kernel}: {whole} {quarter}");
         let weighed = settled(&machine, "cpu", &[load[0], load[1], ("weight", "50")], &[]);
         assert!(says(&weighed, "for control groups on 1 CPU"));
         let grouped = settled(&format!("{machine},autogroup=true"), "cpu", &load, &[]);

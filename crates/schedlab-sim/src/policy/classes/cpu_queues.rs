@@ -42,6 +42,8 @@ pub(super) struct Lane {
     pub(super) rt_throttled: bool,
     /// Fair tasks that are runnable.
     pub(super) fair: usize,
+    /// Whether any of them may run, when this was looked at last.
+    pub(super) has_fair: bool,
     pub(super) server: Server,
     /// When the server's alarm was last set to.
     pub(super) alarm: Option<u64>,

@@ -13,6 +13,15 @@ pub struct Limit {
     pub period: u64,
     /// How much of it may be saved for later (`cpu.max.burst`).
     pub burst: u64,
+    /// When the first period ends; Linux 6.12 draws it, for 6.1 it is 0.
+    pub phase: u64,
+}
+
+impl Limit {
+    /// When the period ends (`hrtimer_forward_now`).
+    fn end(&self, now: u64) -> u64 {
+        (now + self.period - self.phase) / self.period * self.period + self.phase
+    }
 }
 
 /// What a CPU keeps when it has no task left (`min_cfs_rq_runtime`).
@@ -39,6 +48,8 @@ pub(super) struct Pool {
     idle: bool,
     /// When time that was given back is handed out.
     pub(super) slack: Option<u64>,
+    /// Both, as somebody was told last.
+    told: [Option<u64>; 2],
     shares: Vec<Share>,
     /// Throttled CPUs, in the order in which they were throttled.
     waiting: Vec<usize>,
@@ -51,11 +62,17 @@ impl Pool {
         // `__refill_cfs_bandwidth_runtime` as the limit is set.
         let runtime = limit.quota;
         let waiting = Vec::new();
-        Self { limit, slice, runtime, ends: None, idle: false, slack: None, shares, waiting }
+        let (ends, slack, told) = (None, None, [None; 2]);
+        Self { limit, slice, runtime, ends, idle: false, slack, told, shares, waiting }
     }
 
     pub(super) fn is_throttled(&self, cpu: usize) -> bool {
         self.shares[cpu].throttled
+    }
+
+    /// A task of the group ran on the CPU and slept, at least a period ago.
+    pub(super) fn has_run(&mut self, cpu: usize) {
+        self.shares[cpu].remaining = KEEPS;
     }
 
     /// `__assign_cfs_rq_runtime`: whether the CPU has time.
@@ -63,7 +80,7 @@ impl Pool {
         let share = &mut self.shares[cpu];
         let wanted = (target as i64 - share.remaining).max(0) as u64;
         if self.ends.is_none() {
-            self.ends = Some((now / self.limit.period + 1) * self.limit.period);
+            self.ends = Some(self.limit.end(now));
         }
         if self.runtime > 0 {
             let amount = self.runtime.min(wanted);
@@ -104,10 +121,17 @@ impl Pool {
         }
         share.remaining -= slack;
         self.runtime += slack as u64;
-        let soon = self.ends.is_some_and(|ends| ends <= now + SLACK + NEAR);
+        let soon = self.ends.is_some_and(|ends| ends < now + SLACK + NEAR);
         if self.runtime > self.slice && !self.waiting.is_empty() && !soon {
             self.slack = self.slack.or(Some(now + SLACK));
         }
+    }
+
+    /// When the period ends and when time that was given back is handed out, as far as that is news.
+    pub(super) fn news(&mut self) -> [Option<u64>; 2] {
+        let now = [self.ends, self.slack];
+        let told = std::mem::replace(&mut self.told, now);
+        [0, 1].map(|which| now[which].filter(|_| now[which] != told[which]))
     }
 
     /// `distribute_cfs_runtime`: CPUs that may run again.
@@ -131,14 +155,14 @@ impl Pool {
 
     /// `do_sched_cfs_period_timer`: CPUs that may run again.
     pub(super) fn next_period(&mut self, now: u64) -> Vec<usize> {
-        let Limit { quota, period, burst } = self.limit;
+        let Limit { quota, burst, .. } = self.limit;
         self.runtime = (self.runtime + quota).min(quota + burst);
         let throttled = !self.waiting.is_empty();
         if self.idle && !throttled {
             self.ends = None;
             return Vec::new();
         }
-        self.ends = Some((now / period + 1) * period);
+        self.ends = Some(self.limit.end(now));
         self.idle = !throttled;
         self.distribute()
     }
@@ -146,7 +170,7 @@ impl Pool {
     /// `do_sched_cfs_slack_timer`: CPUs that may run again.
     pub(super) fn hands_out(&mut self, now: u64) -> Vec<usize> {
         self.slack = None;
-        let soon = self.ends.is_some_and(|ends| ends <= now + NEAR);
+        let soon = self.ends.is_some_and(|ends| ends < now + NEAR);
         match !soon && self.runtime > self.slice {
             true => self.distribute(),
             false => Vec::new(),
@@ -162,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_cpu_takes_slices_until_the_pool_is_empty() {
-        let limit = Limit { quota: 12 * MS, period: 100 * MS, burst: 0 };
+        let limit = Limit { quota: 12 * MS, period: 100 * MS, burst: 0, phase: 0 };
         let mut pool = Pool::new(limit, 5 * MS, 2);
         assert!(!pool.pays(0, 0, 0));
         assert_eq!(pool.ends, Some(100 * MS));

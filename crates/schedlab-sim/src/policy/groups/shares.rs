@@ -82,7 +82,7 @@ impl Groups {
             None => self.tree_ref(parent).weights(cpu, entity).0,
         };
         self.tree(parent).reweigh(scene, cpu, entity, weight);
-        self.note(parent, cpu);
+        self.note(scene, parent, cpu);
         self.count(parent, cpu, entity, linked);
     }
 

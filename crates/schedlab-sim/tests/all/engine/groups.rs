@@ -1,7 +1,7 @@
 //! Control groups: weights, limits, hierarchies.
 
 use super::{bare, plan, rows_of, script};
-use schedlab_model::{Event, Nanos, Pid, Topology, What};
+use schedlab_model::{Event, Nanos, Pid, Setting, Topology, What};
 use schedlab_sim::policy::{
     Cfs, CfsKnobs, Eevdf, EevdfKnobs, Group, Groups, Limit, Nested, Placer, PlacerKnobs,
 };
@@ -119,23 +119,23 @@ fn an_idle_or_batch_task_of_a_group_displaces_nobody_when_it_wakes() {
 #[test]
 fn a_limited_group_stands_still_until_its_next_period() {
     for kernel in ["cfs", "eevdf"] {
-        let limit = Limit { quota: 20 * MS, period: 100 * MS, burst: 0 };
+        let limit = Limit { quota: 20 * MS, period: 100 * MS, burst: 0, phase: 0 };
         let groups = [group("a", None, 1_024, Some(limit))];
         let mut world = world_of(kernel, 1, &groups, &[(Some(0), 50)]);
         let expected = "0 | AA........AA........A.\n|   aaaaaaaa  aaaaaaaa\n";
         assert_eq!(rows_of(&mut world, Nanos(10 * MS)), expected, "{kernel}");
-        // What a group does not get, others do.
-        let mut world = world_of(kernel, 1, &groups, &[(Some(0), 9_000), (None, 9_000)]);
-        run(&mut world, 2_000);
-        let used = used(&world, 2);
-        assert!(used[0].abs_diff(400) <= 10 && used[0] + used[1] == 2_000, "{kernel}: {used:?}");
+        // What a group does not get, others do: 80 ms of each 100.
+        let mut world = world_of(kernel, 1, &groups, &[(Some(0), 9_000), (None, 1_600)]);
+        run(&mut world, 3_000);
+        let ended = world.task_ended_at(TaskId(1)).expect("it is done") / MS;
+        assert!(ended.abs_diff(2_000) <= 10, "{kernel}: {ended}");
     }
 }
 
 /// The quota is that of all CPUs together.
 #[test]
 fn cpus_take_turns_at_the_quota() {
-    let limit = Limit { quota: 50 * MS, period: 100 * MS, burst: 0 };
+    let limit = Limit { quota: 50 * MS, period: 100 * MS, burst: 0, phase: 0 };
     let groups = [group("a", None, 1_024, Some(limit))];
     let mut world = world_of("cfs", 2, &groups, &[(Some(0), 9_000), (Some(0), 9_000)]);
     run(&mut world, 2_000);
@@ -146,7 +146,7 @@ fn cpus_take_turns_at_the_quota() {
 #[test]
 fn all_tasks_of_limited_groups_end() {
     for kernel in ["cfs", "eevdf"] {
-        let limit = Limit { quota: 5 * MS, period: 20 * MS, burst: 5 * MS };
+        let limit = Limit { quota: 5 * MS, period: 20 * MS, burst: 5 * MS, phase: 0 };
         let groups = [
             group("a", None, 512, Some(limit)),
             group("a/x", Some(0), 1_024, Some(limit)),
@@ -165,6 +165,15 @@ fn all_tasks_of_limited_groups_end() {
 /// What the CPU switches to first from a time on, of a load that rt-app describes, where interrupts and the kernel's code
 /// take no time: times in nanoseconds, tasks by their pids.
 fn switches_from(kernel: &str, tasks: &str, from: u64) -> Vec<(u64, i32)> {
+    switches_with(kernel, tasks, &[], from)
+}
+
+fn switches_with(
+    kernel: &str,
+    tasks: &str,
+    settings: &[(&str, &str)],
+    from: u64,
+) -> Vec<(u64, i32)> {
     let costs = "code_1000 = 0\nrcu = 0\ntick = 0\ntimer = 0\nwake = 0\n";
     let name = format!("sim:kernel={kernel},cpus=1").parse().unwrap();
     let program = format!("{{\"global\": {{\"duration\": 1}}, \"tasks\": {{{tasks}}}}}");
@@ -172,7 +181,10 @@ fn switches_from(kernel: &str, tasks: &str, from: u64) -> Vec<(u64, i32)> {
         name: "rt-app".to_owned(),
         options: [("program".to_owned(), program)].into(),
     };
-    let load = RunSpec { record: Some(RecordSpec::default()), ..RunSpec::of(workload) };
+    let setting =
+        |&(knob, value): &(&str, &str)| Setting { knob: knob.to_owned(), value: value.to_owned() };
+    let settings = settings.iter().map(setting).collect();
+    let load = RunSpec { record: Some(RecordSpec::default()), settings, ..RunSpec::of(workload) };
     let mut told = Observed::default();
     Simulated::new(Model::of(&name, Some(costs)).unwrap()).run(&load, &mut told).unwrap();
     let began = told.events[0].time.0;
@@ -229,4 +241,23 @@ fn the_fair_server_picks_the_groups_anew() {
         \"loop\": -1, \"run\": 2000, \"sleep\": 30}";
     let found = switches_from("eevdf-6.12", tasks, 981_672_900);
     assert_eq!(found, [(981_672_900, 1_001), (981_752_900, 1_008), (981_805_200, 1_005)]);
+}
+
+/// Expected are the switches of Linux 6.1.192 and 6.12.117 themselves: kernel/sched as it is, in the same world. The group
+/// pays for its time only when it is updated, and 6.12 ends its periods 20.5 ms later.
+#[test]
+fn a_limited_group_stops_and_goes_on_when_that_of_the_kernel_does() {
+    let tasks = "\"t0\": {\"taskgroup\": \"@a\", \"loop\": -1, \"run\": 15000, \"sleep\": 400}, \
+        \"t1\": {\"loop\": -1, \"run\": 300, \"sleep\": 5000}, \
+        \"t2\": {\"taskgroup\": \"/b\", \"loop\": -1, \"run\": 2000, \"sleep\": 5000}";
+    let expected = [
+        ("cfs-6.1", [(32_000_000, 0), (32_221_200, 1_003), (34_223_500, 0)]),
+        ("cfs-6.1", [(100_002_000, 1_002), (100_304_300, 1_001), (104_000_000, 1_003)]),
+        ("eevdf-6.12", [(56_000_000, 0), (56_755_800, 1_003), (58_758_100, 0)]),
+        ("eevdf-6.12", [(122_246_800, 1_002), (122_549_100, 1_001), (127_296_800, 1_003)]),
+    ];
+    for (kernel, switches) in expected {
+        let limit = [("cgroup_max", "20ms")];
+        assert_eq!(switches_with(kernel, tasks, &limit, switches[0].0), switches, "{kernel}");
+    }
 }
