@@ -19,7 +19,7 @@ const MAY_IMPORT: [(&str, &[&str]); 21] = [
     ("schedlab-timeline", &["model", "random", "stats"]),
     ("schedlab-record", &["model", "sys", "trace", "workload"]),
     ("schedlab-host", &["model", "random", "stats", "sys", "trace", "workload", "jobs", "record"]),
-    ("schedlab-sim", &["model", "stats", "workload", "jobs"]),
+    ("schedlab-sim", &["model", "random", "stats", "workload", "jobs"]),
     ("schedlab-replay", &["model", "stats", "timeline", "workload"]),
     ("schedlab-vm", &["model", "stats", "sys", "trace", "workload"]),
     ("schedlab-kernel", &["jobs", "model", "sim", "sys", "trace", "vm", "workload"]),

@@ -6,7 +6,7 @@
 //! | generator | what depends on its sequence |
 //! |---|---|
 //! | [`Random`] (xoshiro256++) | orders of runs, bootstrap intervals, searches, simulated ties: what new code takes |
-//! | [`SplitMix64`] | published sweeps of jobs (lengths, arrivals, kinds), phases of slowed CPUs; seeds of [`Random`] |
+//! | [`SplitMix64`] | published sweeps of jobs (lengths, arrivals, kinds), phases of slowed CPUs and of limits of groups; seeds of [`Random`] |
 //! | [`mix`] | hashes of the nodes of published graphs |
 //! | [`XorShiftStar`] | synthetic traces, whose answers the corpus keeps |
 #![warn(missing_docs)]

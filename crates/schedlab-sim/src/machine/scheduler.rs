@@ -143,7 +143,7 @@ fn draw_phases(groups: &mut [Group], cpus: usize, seed: u64) {
     for group in groups {
         let part = random.bits() >> 32;
         if let Some(limit) = &mut group.limit {
-            limit.phase = part * limit.period >> 32;
+            limit.phase = (part * limit.period) >> 32;
         }
     }
 }
