@@ -253,7 +253,7 @@ pub(crate) fn placement_differs_first(kernel: &str) {
     if port_of(kernel).is_none() {
         return;
     }
-    for cpus in [2, 8] {
+    for cpus in [2, 8, 64] {
         let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
         for seed in seeds().step_by(4) {
             let (_, load) = scenario(seed);
