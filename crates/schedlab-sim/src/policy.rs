@@ -128,7 +128,8 @@ pub trait Policy {
     fn pick(&mut self, scene: &Scene, cpu: usize) -> Option<TaskId>;
 
     /// [`Policy::pick`] for a class above: where another task runs next, all groups above it are put back and picked anew,
-    /// also those that the task before is in (`put_prev_set_next_task`).
+    /// also those that the task before is in (`put_prev_set_next_task`). If nobody can run, the task before stays where it is
+    /// until another runs.
     fn pick_anew(&mut self, scene: &Scene, cpu: usize) -> Option<TaskId> {
         self.pick(scene, cpu)
     }

@@ -529,6 +529,9 @@ impl Groups {
     /// `pick_next_task_fair`: down from the root. `anew`: as [`Policy::pick_anew`].
     fn pick_next(&mut self, scene: &Scene, cpu: usize, anew: bool) -> Option<TaskId> {
         let way = self.choose_way(scene, cpu);
+        if anew && way.is_empty() {
+            return None;
+        }
         let before =
             self.cpus[cpu].current.map_or(Vec::new(), |task| self.chain(self.own(scene, task)));
         let next = way.last().map(|(_, entity)| *entity);
@@ -789,6 +792,7 @@ impl Policy for Groups {
             }
             self.cpus[cpu].current = None;
         }
+        self.cpus[cpu].resched = false;
         self.root.put_back(scene, cpu);
         self.note(scene, None, cpu);
     }

@@ -261,3 +261,16 @@ fn a_limited_group_stops_and_goes_on_when_that_of_the_kernel_does() {
         assert_eq!(switches_with(kernel, tasks, &limit, switches[0].0), switches, "{kernel}");
     }
 }
+
+/// Expected are the switches of Linux 6.12.117 itself. The server stops when all fair tasks are held up, and begins again
+/// when their period ends.
+#[test]
+fn the_fair_server_begins_again_with_a_limited_group() {
+    let tasks = "\"t0\": {\"policy\": \"SCHED_RR\", \"priority\": 5, \"instance\": 3, \"loop\": -1, \
+        \"run\": 15000, \"sleep\": 30}, \
+        \"t1\": {\"taskgroup\": \"@a\", \"loop\": -1, \"run\": 2000, \"sleep\": 30}, \
+        \"t2\": {\"loop\": -1, \"run\": 15000, \"sleep\": 30}";
+    let expected = [(1_020_469_532, 1_004), (1_020_815_532, 1_000), (1_020_818_632, 1_004)];
+    let limit = [("cgroup_max", "20ms")];
+    assert_eq!(switches_with("eevdf-6.12", tasks, &limit, 1_020_000_000), expected);
+}
