@@ -6,6 +6,7 @@
 
 mod load_phases;
 mod probes;
+pub mod recorded;
 
 pub use probes::{Probe, probes};
 

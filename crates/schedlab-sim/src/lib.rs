@@ -17,6 +17,8 @@ mod world;
 pub use board::{BOARD_WORDS, Board, Image};
 use board::{ControlGroup, Preparation};
 pub use costs::{CostError, Costs};
-pub use machine::{CPUS_MAX, Kernel, MachineFile, Model, OfCode, Simulated, SimulatedPool};
+pub use machine::{
+    CPUS_MAX, Kernel, MachineFile, MakePolicy, Model, OfCode, Simulated, SimulatedPool,
+};
 pub use policy_view::{Class, CpuView, Hardware, Reservation, Scene, TaskId, TaskView};
 pub use world::{Config, Deadlock, Gap, Halt, Start, Step, TaskUsage, World};

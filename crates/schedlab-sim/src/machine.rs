@@ -24,7 +24,7 @@ pub use file::MachineFile;
 pub use of_code::OfCode;
 pub use pool::SimulatedPool;
 
-pub use name::{CPUS_MAX, Kernel, Model};
+pub use name::{CPUS_MAX, Kernel, MakePolicy, Model};
 
 use crate::policy_view::Class;
 use crate::policy_view::FULL_SPEED;
@@ -152,6 +152,15 @@ impl Simulated {
             parallel: true,
         };
         Self { model, offers, board: None }
+    }
+
+    /// The machine with a scheduler of one's own. `make` is called for each run. Loads with real-time or deadline tasks, or
+    /// with control groups, are refused as for `kernel=fifo`.
+    #[must_use]
+    pub fn with_policy(mut self, make: MakePolicy) -> Self {
+        self.model.kernel = Kernel::Fifo;
+        self.model.own = Some(make);
+        self
     }
 
     /// What is simulated.

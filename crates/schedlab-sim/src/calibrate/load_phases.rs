@@ -29,7 +29,7 @@ pub(super) struct Story {
     rcu: Option<Pid>,
 }
 
-fn median(values: impl IntoIterator<Item = u64>) -> Option<f64> {
+pub(super) fn median(values: impl IntoIterator<Item = u64>) -> Option<f64> {
     Sample::new(values.into_iter().map(|value| value as f64)).ok().map(|sample| sample.median())
 }
 

@@ -4,8 +4,8 @@ use super::of_code::OfCode;
 use super::parts::Parts;
 use super::setting::{OF_NAME, Wrong, take};
 use super::tuned::Tuned;
-use crate::policy::{CfsKnobs, ClassKnobs, EevdfKnobs, PlacerKnobs};
-use crate::{Costs, Preparation};
+use crate::policy::{CfsKnobs, ClassKnobs, EevdfKnobs, PlacerKnobs, Policy};
+use crate::{Costs, Hardware, Preparation};
 use schedlab_model::{Cpu, Nanos, Place, Setting, Topology};
 use schedlab_workload::{MachineName, Speed};
 use std::str::FromStr;
@@ -77,6 +77,9 @@ impl FromStr for Kernel {
     }
 }
 
+/// Makes a scheduler for these CPUs.
+pub type MakePolicy = fn(&Hardware) -> Box<dyn Policy>;
+
 /// The machine and the kernel that are simulated.
 #[derive(Clone, Debug)]
 pub struct Model {
@@ -106,6 +109,8 @@ pub struct Model {
     pub(super) parts: Parts,
     /// Where the scheduler is the code of a kernel: which one, and what is set in it.
     pub(super) code: Option<OfCode>,
+    /// A scheduler of one's own, in place of `kernel`'s.
+    pub(super) own: Option<MakePolicy>,
     pub(super) prepared: Preparation,
     /// The texts of files that its name names, each a setting as [`MachineName::FILE`] says.
     pub files: Vec<Setting>,
@@ -225,6 +230,7 @@ impl Model {
             smt_speed,
             parts,
             code: None,
+            own: None,
             prepared: Preparation::default(),
             files: Vec::new(),
         })

@@ -52,6 +52,9 @@ impl Model {
         groups: &[Group],
         above: bool,
     ) -> Box<dyn Policy> {
+        if let Some(make) = self.own {
+            return make(hardware);
+        }
         let fair = match groups {
             [] => self.flat(hardware, seed),
             groups => self.grouped(hardware, seed, groups),

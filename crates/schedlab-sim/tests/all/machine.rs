@@ -3,7 +3,7 @@
 use schedlab_model::{Event, Nanos, Setting, Topology, TraceInfo, Warning, What};
 use schedlab_sim::{Model, Simulated};
 use schedlab_workload::{
-    Figure, Interval, Machine, Output, RecordSpec, RunSpec, Stream, WorkloadSpec,
+    Figure, Interval, Machine, Observed, Output, RecordSpec, RunSpec, Stream, WorkloadSpec,
 };
 use std::collections::BTreeMap;
 
@@ -289,4 +289,38 @@ fn jobs_that_are_not_done_in_time_and_executors_of_others_are_refused() {
     assert!(late.contains("the jobs did not end within 20ms"), "{late}");
     let others = try_run(&[("executor", "rayon")], None);
     assert!(others.contains("the threads of rayon are those of a library"), "{others}");
+}
+
+#[path = "../../examples/own_scheduler.rs"]
+#[allow(dead_code, reason = "its main writes files where it is called")]
+mod own_scheduler;
+
+#[test]
+fn a_scheduler_of_ones_own_runs_the_loads_of_others() {
+    let model = || Model::of(&"sim:kernel=fifo,cpus=2".parse().unwrap(), None).unwrap();
+    let loads = [
+        ("hackbench", None),
+        ("pingpong", None),
+        ("schbench", Some(("runtime", "1s"))),
+        ("app", Some(("duration", "100ms"))),
+    ];
+    for (name, option) in loads {
+        let options = option.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let options = options.into_iter().collect();
+        let workload = WorkloadSpec::Builtin { name: name.to_owned(), options };
+        let load = RunSpec { record: Some(RecordSpec::default()), ..RunSpec::of(workload) };
+        let of_both =
+            [own_scheduler::newest(model()), Simulated::new(model())].map(|mut machine| {
+                let mut told = Observed::default();
+                machine.run(&load, &mut told).unwrap();
+                told
+            });
+        assert_ne!(of_both[0].events, of_both[1].events, "{name}");
+        assert!(of_both.iter().all(|told| told.figures["time_s"] > 0.0), "{name}");
+    }
+    let groups = Setting { knob: "cgroup_max".to_owned(), value: "20ms".to_owned() };
+    let workload = WorkloadSpec::Builtin { name: "hackbench".to_owned(), options: BTreeMap::new() };
+    let load = RunSpec { settings: vec![groups], ..RunSpec::of(workload) };
+    let refused = own_scheduler::newest(model()).run(&load, &mut Observed::default());
+    assert!(refused.unwrap_err().to_string().contains("does not have control groups"));
 }

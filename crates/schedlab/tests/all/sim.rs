@@ -182,6 +182,32 @@ fn costs_of_a_machine_are_measured_and_can_be_used() {
 }
 
 #[test]
+fn costs_that_a_recording_shows_are_taken_from_it() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("known.toml"), "idle_exit = 7_300\nfork = 41_000\n").unwrap();
+    let on = "sim:kernel=cfs-6.1,cpus=4,costs=known.toml";
+    let load = ["load", "hackbench", "-g", "2", "-l", "20", "--on", on, "--trace", "x.dat"];
+    let run = schedlab(&load, folder.path());
+    assert!(run.status.success(), "{}", text(&run));
+    let run = schedlab(&["sim", "calibrate", "--from", "x.dat", "-o", "own.toml"], folder.path());
+    assert!(run.status.success(), "{}", text(&run));
+    let file = std::fs::read_to_string(folder.path().join("own.toml")).unwrap();
+    let value = |name: &str| {
+        let line = file.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" = "));
+        line.expect(name).parse::<i64>().expect(name)
+    };
+    assert!((value("idle_exit") - 7_300).abs() <= 100 && value("fork") == 41_000, "{file}");
+    assert!(file.contains("wake = 1000 # not measured"), "{file}");
+    // On one CPU nobody wakes an idle CPU, and a load of one task forks once.
+    let load = ["load", "cpu", "--duration", "20ms", "--on", "sim:cpus=1", "--trace", "few.dat"];
+    assert!(schedlab(&load, folder.path()).status.success());
+    let few = schedlab(&["sim", "calibrate", "--from", "few.dat"], folder.path());
+    assert!(!few.status.success() && text(&few).contains("shows no cost"), "{}", text(&few));
+    let both = ["sim", "calibrate", "--from", "x.dat", "--against", "host"];
+    assert_eq!(schedlab(&both, folder.path()).status.code(), Some(2));
+}
+
+#[test]
 fn a_knob_of_a_simulated_machine_is_set_for_one_load() {
     let folder = tempfile::tempdir().unwrap();
     let load = |more: &[&str]| {

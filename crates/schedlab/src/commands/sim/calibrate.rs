@@ -4,6 +4,8 @@ use crate::commands::observe::observe;
 use crate::commands::result_file::save;
 use crate::machines;
 use anyhow::{Context as _, bail};
+use schedlab_sim::Model;
+use schedlab_sim::calibrate::recorded::{self, Shown};
 use schedlab_sim::calibrate::{Calibration, number, probes, solve};
 use schedlab_workload::MachineName;
 use std::io::Write as _;
@@ -14,8 +16,11 @@ use std::process::ExitCode;
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Measure this machine; it must have one CPU
-    #[arg(long, value_name = "MACHINE")]
-    against: MachineName,
+    #[arg(long, value_name = "MACHINE", required_unless_present = "from")]
+    against: Option<MachineName>,
+    /// Take what a recording of a machine shows instead: idle_exit, if it has several CPUs, and fork
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["against", "repeat", "only"])]
+    from: Option<PathBuf>,
     /// Search costs for this simulated machine, starting from its own
     #[arg(long, value_name = "MACHINE", default_value = "sim:kernel=cfs-6.1")]
     on: MachineName,
@@ -39,17 +44,17 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         );
     }
     let model = machines::model(&args.on)?;
+    let Some(against) = &args.against else { return from_recording(args, &model) };
     let cpus = model.topology.places().len();
     if cpus != 1 {
         bail!("'{}' has {cpus} CPUs: costs are measured on one, so use cpus=1", args.on);
     }
-    let mut machine = machines::make(&args.against)?;
+    let mut machine = machines::make(against)?;
     let cpus = machine.offers().allowed.len();
     if cpus != 1 {
         bail!(
-            "'{}' has {cpus} CPUs: costs are measured on one. Use cpus=1, or run \
-             `taskset --cpu-list 0 schedlab sim calibrate ...` for the host",
-            args.against
+            "'{against}' has {cpus} CPUs: costs are measured on one. Use cpus=1, or run \
+             `taskset --cpu-list 0 schedlab sim calibrate ...` for the host"
         );
     }
     let mut all = probes(model.kernel);
@@ -67,12 +72,41 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         measured.push(found.with_context(|| format!("probe '{}'", probe.name))?);
     }
     let found = solve(&model, &all, &measured, args.repeat)?;
-    let file = found.file(&args.against.to_string(), &args.on.to_string());
+    let file = found.file(&against.to_string(), &args.on.to_string());
     let mut out = crate::output::stdout();
     match &args.output {
         Some(path) => {
             save(path, &file)?;
             write!(out, "{}", summary(&found))?;
+            writeln!(out, "Wrote {}. Use it as costs={}", path.display(), path.display())?;
+        }
+        None => write!(out, "{file}")?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The costs that the recording shows.
+fn from_recording(args: &Args, model: &Model) -> anyhow::Result<ExitCode> {
+    let from = args.from.as_deref().context("--from")?;
+    let mut source = schedlab_trace::open(from)?;
+    let shown =
+        recorded::shown(&mut *source, &model.costs).with_context(|| from.display().to_string())?;
+    let mut out = crate::output::stdout();
+    if shown.iter().all(|one| one.ns.is_none()) {
+        let rare: Vec<_> = shown.iter().map(|one| format!("{} {}", one.times, one.what)).collect();
+        bail!("{}: shows no cost: only {}", from.display(), rare.join(" and "));
+    }
+    let file =
+        recorded::file(&shown, model.costs, &from.display().to_string(), &args.on.to_string());
+    match &args.output {
+        Some(path) => {
+            save(path, &file)?;
+            for Shown { cost, what, ns, times } in &shown {
+                match ns {
+                    Some(ns) => writeln!(out, "{cost} = {ns}: the median of {times} {what}")?,
+                    None => writeln!(out, "{cost}: not measured, {times} {what}")?,
+                }
+            }
             writeln!(out, "Wrote {}. Use it as costs={}", path.display(), path.display())?;
         }
         None => write!(out, "{file}")?,
