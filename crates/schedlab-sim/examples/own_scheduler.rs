@@ -2,6 +2,8 @@
 //! runs a load under it and under `kernel=fifo`, and writes a trace of each, for `schedlab trace compare fifo.dat newest.dat`
 //! and `schedlab draw cores newest.dat`.
 
+#![expect(clippy::print_stdout, reason = "an example prints what it found")]
+
 use schedlab_sim::policy::{Arrival, Departure, Policy, Wake};
 use schedlab_sim::{Model, Scene, Simulated, TaskId};
 use schedlab_trace::EventWriter;

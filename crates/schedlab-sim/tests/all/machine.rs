@@ -292,7 +292,7 @@ fn jobs_that_are_not_done_in_time_and_executors_of_others_are_refused() {
 }
 
 #[path = "../../examples/own_scheduler.rs"]
-#[allow(dead_code, reason = "its main writes files where it is called")]
+#[expect(dead_code, reason = "its main writes files where it is called")]
 mod own_scheduler;
 
 #[test]
