@@ -76,7 +76,7 @@ fn once(arguments: &[&str]) -> Result<Outcome> {
     // Most tests of the command wait for loads, guests and browsers.
     if std::env::var_os("RUST_TEST_THREADS").is_none() {
         let cpus = std::thread::available_parallelism()?.get();
-        command.env("RUST_TEST_THREADS", (2 * cpus).to_string());
+        command.env("RUST_TEST_THREADS", (cpus + 1).to_string());
     }
     let mut child = command
         .stdout(Stdio::piped())

@@ -228,18 +228,14 @@ fn prior_differences(sets: &[Set]) -> Vec<Vec<f64>> {
 
 /// Whether the runs of each pair were done before those of the next one: then both share what drifts.
 fn is_interleaved(pairs: &[(&One, &One)], runs: usize) -> bool {
-    let mut windows: Vec<(&str, &str)> = pairs
-        .iter()
-        .map(|(a, b)| {
-            let (a, b) = (a.started.as_str(), b.started.as_str());
-            (a.min(b), a.max(b))
-        })
-        .collect();
+    let starts = pairs.iter().map(|(a, b)| (a.started.as_str(), b.started.as_str()));
+    let (before, after): (Vec<&str>, Vec<&str>) = starts.unzip();
+    let windows = before.iter().zip(&after).map(|(a, b)| (a.min(b), a.max(b)));
+    let mut windows: Vec<(&&str, &&str)> = windows.collect();
     windows.sort_unstable();
-    let (Some(first), Some(last)) = (windows.first(), windows.last()) else { return false };
-    // Times are of whole seconds: runs that all began in one tell nothing.
-    let told = first.0 < last.0 && 4 * pairs.len() >= 3 * runs;
-    told && windows.windows(2).all(|two| two[0].1 <= two[1].0)
+    // Times are of whole seconds: they tell nothing where one side may have run as a whole before the other.
+    let told = before.iter().max() > after.iter().min() && after.iter().max() > before.iter().min();
+    told && 4 * pairs.len() >= 3 * runs && windows.windows(2).all(|two| two[0].1 <= two[1].0)
 }
 
 fn raw(
@@ -359,5 +355,36 @@ pub(super) fn too_few(raw: &Raw) -> Option<String> {
         Estimate::None(_) => {
             Some(format!("copies: all {} are the same, and fewer than {RANKS_MIN}", raw.basis))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_of_one_second_are_no_pairs_where_one_side_may_have_run_first() {
+        let is_interleaved = |before: &[u32], after: &[u32]| {
+            let ones = |seconds: &[u32]| -> Vec<One> {
+                let one = |second: &u32| One {
+                    value: 1.0,
+                    is_cut: false,
+                    block: 0,
+                    boot: String::new(),
+                    started: format!("2026-01-01T00:00:{second:02}Z"),
+                    priors: Vec::new(),
+                };
+                seconds.iter().map(one).collect()
+            };
+            let (before, after) = (ones(before), ones(after));
+            let pairs: Vec<(&One, &One)> = before.iter().zip(&after).collect();
+            is_interleaved(&pairs, pairs.len())
+        };
+        assert!(is_interleaved(&[10, 13, 14, 17], &[11, 12, 15, 16]));
+        assert!(is_interleaved(&[10, 11, 11, 13], &[10, 11, 12, 12]));
+        assert!(!is_interleaved(&[10, 11, 12, 13], &[14, 15, 16, 17]));
+        // The last of the first side began in the second in which all of the other did.
+        assert!(!is_interleaved(&[9, 10, 10, 10], &[10, 10, 10, 10]));
+        assert!(!is_interleaved(&[10, 10, 10, 10], &[10, 10, 10, 11]));
     }
 }
