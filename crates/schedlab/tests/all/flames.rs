@@ -205,7 +205,7 @@ fn the_change_between_traces_is_per_second_and_a_trace_less_itself_is_nothing() 
     let svg = std::fs::read_to_string(dir.path().join("change.svg")).expect("it was written");
     assert!(svg.contains("0.8 to 1.25 times"), "{svg}");
     // The same beside each other on a page.
-    must(dir.path(), &["view", "x.dat", "x.dat", "-o", "pair.html"]);
+    must(dir.path(), &["view", "x.dat", "x.dat", "--comm", "app-change", "-o", "pair.html"]);
     let page = std::fs::read_to_string(dir.path().join("pair.html")).expect("it was written");
     let change = page.split("<details id=\"flame\">").nth(1).expect("the change by stack");
     let drawn = change.split("</details>").next().unwrap_or_default();
