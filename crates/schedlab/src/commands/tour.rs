@@ -101,7 +101,7 @@ fn measured(run: &StoredRun) -> anyhow::Result<String> {
     for (name, histogram) in
         [("wakeup latency", &answer.total.wakeup), ("run delay", &answer.total.run_delay)]
     {
-        let at = |q: f64| schedlab_model::Nanos(histogram.quantile(q).unwrap_or(0)).to_string();
+        let at = |q: f64| schedlab_model::Nanos(histogram.quantile(q).unwrap_or(0)).readable();
         let _ = writeln!(
             text,
             "  {name:<28} p50 {:>9}   p90 {:>9}   p99 {:>9}   p99.9 {:>9}   ({} waits)",
