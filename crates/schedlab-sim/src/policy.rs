@@ -195,7 +195,8 @@ pub trait Policy {
         let _ = (scene, cpu, moves);
     }
 
-    /// Time that tasks of a CPU were charged since the last call, in nanoseconds: a server of fair tasks pays it.
+    /// Time that what runs on a CPU was charged since the last call, in nanoseconds: a server of fair tasks, or a limited
+    /// group, pays it.
     fn charged(&mut self, cpu: usize) -> u64 {
         let _ = cpu;
         0

@@ -4,7 +4,7 @@ use super::load_phases::median;
 use crate::Costs;
 use schedlab_model::{Cpu, Event, EventSource, Nanos, Pid, What};
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::io;
 
 /// Fewer times do not decide a cost.
@@ -20,6 +20,17 @@ pub struct Shown {
     pub ns: Option<u64>,
     /// How often it happened.
     pub times: usize,
+}
+
+impl fmt::Display for Shown {
+    /// Where the cost comes from, as in `idle_exit: the median of 77 wakeups`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { cost, what, ns, times } = self;
+        match ns {
+            Some(_) => write!(f, "{cost}: the median of {times} {what}"),
+            None => write!(f, "{cost}: not measured ({times} {what}; {LEAST} are needed)"),
+        }
+    }
 }
 
 /// Who runs on a CPU, and what began there.
@@ -89,7 +100,7 @@ pub fn shown(source: &mut dyn EventSource, base: &Costs) -> io::Result<Vec<Shown
             "wakeups of an idle CPU by another, until the task runs, less `ipi`",
             times.idle_exit,
         ),
-        of("fork", "times between two forks of a task that runs all the while", times.fork),
+        of("fork", "intervals between two forks of one task that ran without a break", times.fork),
     ])
 }
 
@@ -102,16 +113,8 @@ pub fn file(shown: &[Shown], base: Costs, of: &str, on: &str) -> String {
     );
     let mut costs = base;
     for one in shown {
-        let Shown { cost, what, times, .. } = one;
-        let _ = match one.ns {
-            Some(ns) => {
-                costs = costs.scaled(&[cost], ns);
-                writeln!(text, "#   {cost}: the median of {times} {what}.")
-            }
-            None => {
-                writeln!(text, "#   {cost}: not measured ({times} {what}; {LEAST} are needed).")
-            }
-        };
+        costs = one.ns.map_or(costs, |ns| costs.scaled(&[one.cost], ns));
+        let _ = writeln!(text, "#   {one}.");
     }
     text += "base = \"none\"\n";
     for (name, ns) in costs.all() {

@@ -108,8 +108,8 @@ struct Rq {
     /// Kinds of buddies that a wakeup set, and that were cleared, until somebody asks.
     set: Buddies,
     cleared: Buddies,
-    /// Time that tasks and groups were charged, until somebody asks.
-    used: u64,
+    /// Time that what runs was charged, until somebody asks.
+    charged: u64,
 }
 
 /// The fair scheduler of Linux 6.1.
@@ -180,7 +180,7 @@ impl Cfs {
             entity.accounted = now;
             entity.ran += time;
             entity.vruntime += virtual_time(time, entity.weight) as i64;
-            self.rqs[cpu].used += time;
+            self.rqs[cpu].charged += time;
             self.update_min(cpu);
         }
     }
@@ -475,6 +475,10 @@ impl Policy for Cfs {
         next
     }
 
+    fn charged(&mut self, cpu: usize) -> u64 {
+        std::mem::take(&mut self.rqs[cpu].charged)
+    }
+
     fn put_back(&mut self, scene: &Scene, cpu: usize) {
         self.charge(scene, cpu);
         self.put(scene, cpu, None);
@@ -594,10 +598,6 @@ impl Nested for Cfs {
         if self.running(cpu).is_some() {
             self.account(scene.task_clock(cpu), cpu);
         }
-    }
-
-    fn used(&mut self, cpu: usize) -> u64 {
-        std::mem::take(&mut self.rqs[cpu].used)
     }
 
     fn choose_next(&mut self, cpu: usize) -> Choice {

@@ -347,7 +347,7 @@ impl Classes {
     fn count_fair(&mut self, scene: &Scene, cpu: usize, more: bool) {
         let lane = &mut self.lanes[cpu];
         lane.fair = if more { lane.fair + 1 } else { lane.fair.saturating_sub(1) };
-        if self.has_fair_now(cpu) && more {
+        if self.look_for_fair(cpu) && more {
             if self.lanes[cpu].current == Current::Idle {
                 self.account(scene, cpu);
             }
@@ -355,8 +355,8 @@ impl Classes {
         }
     }
 
-    /// Whether a CPU has fair tasks that may run, and had none when this was asked last, where there is a server.
-    fn has_fair_now(&mut self, cpu: usize) -> bool {
+    /// Notes whether a CPU has fair tasks that may run. Whether they came since this was noted last, where there is a server.
+    fn look_for_fair(&mut self, cpu: usize) -> bool {
         let lane = &mut self.lanes[cpu];
         let has_fair = lane.fair > 0 && !self.fair.is_held_up(cpu);
         let had_fair = std::mem::replace(&mut lane.has_fair, has_fair);
@@ -537,7 +537,7 @@ impl Policy for Classes {
             self.fair.put_back(scene, cpu);
             self.server_pays(scene, cpu);
         }
-        self.has_fair_now(cpu);
+        self.look_for_fair(cpu);
         let lane = &mut self.lanes[cpu];
         lane.current = current;
         lane.resched = false;
@@ -633,7 +633,7 @@ impl Policy for Classes {
             let counts = self.fair.alarm(scene, alarm, kicks);
             // `unthrottle_cfs_rq`
             for cpu in 0..self.lanes.len() {
-                let looks = self.has_fair_now(cpu) && self.starts_server(scene, cpu);
+                let looks = self.look_for_fair(cpu) && self.starts_server(scene, cpu);
                 kicks.extend(looks.then_some(cpu));
             }
             return counts;

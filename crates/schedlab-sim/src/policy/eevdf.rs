@@ -110,10 +110,8 @@ struct Rq {
     /// Kinds of buddies that a wakeup set, and that were cleared, until somebody asks.
     set: Buddies,
     cleared: Buddies,
-    /// Time that tasks were charged, until somebody asks.
+    /// Time that what runs was charged, until somebody asks.
     charged: u64,
-    /// The same, of groups too.
-    used: u64,
 }
 
 /// The fair scheduler of Linux 6.12.
@@ -248,9 +246,7 @@ impl Eevdf {
         }
         entity.accounted = now;
         entity.vruntime += virtual_time(time, entity.weight) as i64;
-        let rq = &mut self.rqs[cpu];
-        rq.used += time;
-        rq.charged += if entity.group { 0 } else { time };
+        self.rqs[cpu].charged += time;
         let used_up = self.renews(cpu, task);
         if self.rqs[cpu].nr == 1 {
             return;
@@ -624,10 +620,6 @@ impl Nested for Eevdf {
         if self.running(cpu).is_some() {
             self.account(scene.task_clock(cpu), cpu);
         }
-    }
-
-    fn used(&mut self, cpu: usize) -> u64 {
-        std::mem::take(&mut self.rqs[cpu].used)
     }
 
     /// `pick_task_fair` and `pick_next_entity` at one level.

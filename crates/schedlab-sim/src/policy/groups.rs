@@ -66,9 +66,6 @@ pub trait Nested: Policy {
     /// What runs in the queue has used the CPU until now, if it is still in it (`update_curr`).
     fn charge(&mut self, scene: &Scene, cpu: usize);
 
-    /// For how long what runs in the queue was charged since the last call, groups too, in nanoseconds.
-    fn used(&mut self, cpu: usize) -> u64;
-
     /// The first half of [`Policy::pick`], after [`Nested::charge`]: whom this scheduler prefers. The entity that runs
     /// stays out of the queue.
     fn choose_next(&mut self, cpu: usize) -> Choice;
@@ -229,14 +226,17 @@ impl Groups {
     /// cleared. A group that is not preferred in its own queue's stead is not preferred above it either
     /// (`__clear_buddies_next`).
     fn note(&mut self, scene: &Scene, group: Option<usize>, cpu: usize) {
-        let charged = self.tree(group).charged(cpu);
-        self.cpus[cpu].charged += charged;
-        let used = self.tree(group).used(cpu);
-        if let Some(group) = group.filter(|_| used > 0)
-            && let Some(pool) = &mut self.branches[group].pool
-        {
-            self.cpus[cpu].resched |= pool.pays(cpu, scene.now, used);
-            self.set_alarm(group, cpu);
+        let time = self.tree(group).charged(cpu);
+        if time > 0 {
+            // In the queue of the task itself; above it the same time is charged to groups.
+            let own = self.cpus[cpu].current.map(|task| self.own(scene, task));
+            self.cpus[cpu].charged += if own == Some(group) { time } else { 0 };
+            if let Some(group) = group
+                && let Some(pool) = &mut self.branches[group].pool
+            {
+                self.cpus[cpu].resched |= pool.pays(cpu, scene.now, time);
+                self.set_alarm(group, cpu);
+            }
         }
         let mut at = group;
         while let Some(group) = at {
@@ -790,11 +790,11 @@ impl Policy for Groups {
             for group in chain {
                 self.put_entity(scene, group, cpu);
             }
-            self.cpus[cpu].current = None;
         }
-        self.cpus[cpu].resched = false;
         self.root.put_back(scene, cpu);
         self.note(scene, None, cpu);
+        self.cpus[cpu].current = None;
+        self.cpus[cpu].resched = false;
     }
 }
 

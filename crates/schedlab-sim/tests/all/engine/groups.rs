@@ -164,11 +164,7 @@ fn all_tasks_of_limited_groups_end() {
 
 /// What the CPU switches to first from a time on, of a load that rt-app describes, where interrupts and the kernel's code
 /// take no time: times in nanoseconds, tasks by their pids.
-fn switches_from(kernel: &str, tasks: &str, from: u64) -> Vec<(u64, i32)> {
-    switches_with(kernel, tasks, &[], from)
-}
-
-fn switches_with(
+fn switches_from(
     kernel: &str,
     tasks: &str,
     settings: &[(&str, &str)],
@@ -202,21 +198,21 @@ fn an_empty_group_has_the_weight_that_its_load_average_leaves() {
     // the use that they are taken to make is left when they sleep.
     let tasks = "\"t\": {\"priority\": 10, \"taskgroup\": \"/a/b\", \"instance\": 2, \"loop\": -1, \
         \"run\": 300, \"sleep\": 30}";
-    let found = switches_from("cfs-6.1", tasks, 4_386_600);
+    let found = switches_from("cfs-6.1", tasks, &[], 4_386_600);
     assert_eq!(found, [(4_386_600, 1_001), (4_688_900, 1_002), (4_991_200, 1_001)]);
     // Averages of many periods.
     let tasks = "\"a\": {\"priority\": 10, \"taskgroup\": \"/a/b\", \"instance\": 1, \"loop\": -1, \
         \"run\": 300, \"sleep\": 5000}, \"r\": {\"policy\": \"SCHED_RR\", \"priority\": 5, \"instance\": 1, \
         \"loop\": -1, \"run\": 300, \"sleep\": 30}, \"g\": {\"taskgroup\": \"/a\", \"instance\": 1, \"loop\": -1, \
         \"run\": 15000, \"sleep\": 400}, \"b\": {\"instance\": 1, \"loop\": -1, \"run\": 15000, \"sleep\": 30}";
-    let found = switches_from("cfs-6.1", tasks, 139_801_100);
+    let found = switches_from("cfs-6.1", tasks, &[], 139_801_100);
     assert_eq!(found, [(139_801_100, 1_001), (139_831_100, 1_002), (140_133_400, 1_004)]);
     // A task that becomes real-time leaves its group's queue before its load does: the group keeps its weight.
     let tasks = "\"f\": {\"policy\": \"SCHED_FIFO\", \"priority\": 20, \"taskgroup\": \"/a\", \"instance\": 1, \
         \"loop\": -1, \"run\": 2000, \"sleep\": 5000}, \"i\": {\"policy\": \"SCHED_IDLE\", \
         \"taskgroup\": \"/a/b\", \"instance\": 1, \"loop\": -1, \"run\": 50, \"sleep\": 30}, \
         \"n\": {\"taskgroup\": \"/a/b\", \"instance\": 1, \"loop\": -1, \"run\": 2000, \"sleep\": 400}";
-    let found = switches_from("cfs-6.1", tasks, 214_500);
+    let found = switches_from("cfs-6.1", tasks, &[], 214_500);
     assert_eq!(found, [(214_500, 1_003), (246_000, 1_002), (277_500, 1_000)]);
 }
 
@@ -227,7 +223,7 @@ fn a_forked_task_with_another_weight_takes_load_from_its_queue() {
     let tasks = "\"b\": {\"taskgroup\": \"/a/b\", \"instance\": 1, \"loop\": -1, \"run\": 300, \"sleep\": 5000}, \
         \"a\": {\"priority\": -5, \"taskgroup\": \"/a\", \"instance\": 2, \"loop\": -1, \"run\": 15000, \
         \"sleep\": 30}";
-    let found = switches_from("cfs-6.1", tasks, 480_900);
+    let found = switches_from("cfs-6.1", tasks, &[], 480_900);
     assert_eq!(found, [(480_900, 1_001), (793_200, 1_002), (4_000_000, 1_000)]);
 }
 
@@ -239,7 +235,7 @@ fn the_fair_server_picks_the_groups_anew() {
         \"sleep\": 5000}, \"s\": {\"priority\": -5, \"instance\": 1, \"loop\": -1, \"run\": 50, \"sleep\": 30}, \
         \"f\": {\"policy\": \"SCHED_FIFO\", \"priority\": 20, \"taskgroup\": \"/a/b\", \"instance\": 1, \
         \"loop\": -1, \"run\": 2000, \"sleep\": 30}";
-    let found = switches_from("eevdf-6.12", tasks, 981_672_900);
+    let found = switches_from("eevdf-6.12", tasks, &[], 981_672_900);
     assert_eq!(found, [(981_672_900, 1_001), (981_752_900, 1_008), (981_805_200, 1_005)]);
 }
 
@@ -258,7 +254,7 @@ fn a_limited_group_stops_and_goes_on_when_that_of_the_kernel_does() {
     ];
     for (kernel, switches) in expected {
         let limit = [("cgroup_max", "20ms")];
-        assert_eq!(switches_with(kernel, tasks, &limit, switches[0].0), switches, "{kernel}");
+        assert_eq!(switches_from(kernel, tasks, &limit, switches[0].0), switches, "{kernel}");
     }
 }
 
@@ -272,5 +268,5 @@ fn the_fair_server_begins_again_with_a_limited_group() {
         \"t2\": {\"loop\": -1, \"run\": 15000, \"sleep\": 30}";
     let expected = [(1_020_469_532, 1_004), (1_020_815_532, 1_000), (1_020_818_632, 1_004)];
     let limit = [("cgroup_max", "20ms")];
-    assert_eq!(switches_with("eevdf-6.12", tasks, &limit, 1_020_000_000), expected);
+    assert_eq!(switches_from("eevdf-6.12", tasks, &limit, 1_020_000_000), expected);
 }

@@ -9,7 +9,7 @@ use schedlab_sim::calibrate::recorded::{self, Shown};
 use schedlab_sim::calibrate::{Calibration, number, probes, solve};
 use schedlab_workload::MachineName;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Options of `schedlab sim calibrate`.
@@ -44,7 +44,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         );
     }
     let model = machines::model(&args.on)?;
-    let Some(against) = &args.against else { return from_recording(args, &model) };
+    if let Some(from) = &args.from {
+        return from_recording(from, args, &model);
+    }
+    let against = args.against.as_ref().context("--against: name a machine")?;
     let cpus = model.topology.places().len();
     if cpus != 1 {
         bail!("'{}' has {cpus} CPUs: costs are measured on one, so use cpus=1", args.on);
@@ -85,28 +88,21 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The costs that the recording shows.
-fn from_recording(args: &Args, model: &Model) -> anyhow::Result<ExitCode> {
-    let from = args.from.as_deref().context("--from")?;
+/// The costs that a recording shows.
+fn from_recording(from: &Path, args: &Args, model: &Model) -> anyhow::Result<ExitCode> {
     let mut source = schedlab_trace::open(from)?;
-    let shown =
-        recorded::shown(&mut *source, &model.costs).with_context(|| from.display().to_string())?;
-    let mut out = crate::output::stdout();
+    let name = from.display().to_string();
+    let shown = recorded::shown(&mut *source, &model.costs).with_context(|| name.clone())?;
+    let told: Vec<String> = shown.iter().map(Shown::to_string).collect();
     if shown.iter().all(|one| one.ns.is_none()) {
-        let rare: Vec<_> = shown.iter().map(|one| format!("{} {}", one.times, one.what)).collect();
-        bail!("{}: shows no cost: only {}", from.display(), rare.join(" and "));
+        bail!("{name}: shows no cost: {}", told.join("; "));
     }
-    let file =
-        recorded::file(&shown, model.costs, &from.display().to_string(), &args.on.to_string());
+    let file = recorded::file(&shown, model.costs, &name, &args.on.to_string());
+    let mut out = crate::output::stdout();
     match &args.output {
         Some(path) => {
             save(path, &file)?;
-            for Shown { cost, what, ns, times } in &shown {
-                match ns {
-                    Some(ns) => writeln!(out, "{cost} = {ns}: the median of {times} {what}")?,
-                    None => writeln!(out, "{cost}: not measured, {times} {what}")?,
-                }
-            }
+            writeln!(out, "{}", told.join("\n"))?;
             writeln!(out, "Wrote {}. Use it as costs={}", path.display(), path.display())?;
         }
         None => write!(out, "{file}")?,
