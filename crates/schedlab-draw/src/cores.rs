@@ -401,8 +401,8 @@ impl Picture<'_> {
             let Fill::Pieces(pieces) = &row.fill else { continue };
             let baseline = self.top(index) + (self.boxes_height() + self.gap()) / 2 + 4 * PX;
             for piece in pieces {
-                let (mut x, end) =
-                    (self.axis.place(piece.span.start), self.axis.place(piece.span.end));
+                let mut x = self.axis.place(piece.span.start);
+                let end = self.axis.place(piece.span.end);
                 // Behind a plate, whose words would stand on the name.
                 let over = |(row, plate, _): &&(usize, Rect, _)| {
                     *row == index && plate.x < end && plate.right() > x

@@ -104,7 +104,8 @@ const CHANGES: [(u64, &str); 5] = [
 
 /// Which of [`CHANGES`] it is.
 fn class(before: u64, after: u64) -> usize {
-    let (before, after) = (u128::from(before), u128::from(after));
+    let before = u128::from(before);
+    let after = u128::from(after);
     let is_within = |bound: u64| after * 100 <= before * u128::from(bound);
     let all = &CHANGES[..CHANGES.len() - 1];
     all.iter().position(|(bound, _)| is_within(*bound)).unwrap_or(all.len())
@@ -181,7 +182,8 @@ impl Flame {
     pub fn scene(&self, width_px: i32, theme: &Theme) -> Scene {
         let mut scene = Scene::new(width_px * PX, 0, &self.title, theme.ground);
         let y = heading(&mut scene, theme, 0, &self.title, &self.notes);
-        let (x, width) = (16 * PX, (width_px - 32).max(1) * PX);
+        let x = 16 * PX;
+        let width = (width_px - 32).max(1) * PX;
         let root = Frame::of(&self.stacks);
         let whole = root.time.max(1);
         // Times of nanoseconds in units of a picture: both fit in 128 bits.
@@ -194,7 +196,8 @@ impl Flame {
         let levels = placed.iter().map(|frame| frame.level + 1).max().unwrap_or(1);
         let bottom = y + i32::try_from(levels).unwrap_or(i32::MAX).saturating_mul(ROW);
         for frame in &placed {
-            let (from, to) = (wide(frame.start), wide(frame.start + frame.time));
+            let from = wide(frame.start);
+            let to = wide(frame.start + frame.time);
             let top = bottom - i32::try_from(frame.level + 1).unwrap_or(0) * ROW;
             // A gap between neighbours, where there is room for one.
             let gap = if to - from > 2 * PX { PX / 2 } else { 0 };
@@ -214,7 +217,8 @@ impl Flame {
 
     fn draw(&self, scene: &mut Scene, theme: &Theme, frame: &Placed<'_>, of: Rect, whole: u64) {
         let share = readable(frame.time as f64 / whole as f64, Unit::Fraction);
-        let (name, time) = (frame.name, Nanos(frame.time).readable());
+        let name = frame.name;
+        let time = Nanos(frame.time).readable();
         let (label, fill) = match self.stacks {
             FlameStacks::Times(_) | FlameStacks::Running(_) => {
                 (format!("{name}: {time}, {share}"), colour(frame, theme))

@@ -22,7 +22,8 @@ impl Anew {
     /// What is gone, in a sentence: the file of an experiment, a kernel, a host, a program.
     pub fn of(machines: &mut Machines<'_>, folders: [&StoredRuns; 2]) -> Result<Self, String> {
         let [before, after] = folders.map(|stored| planned(machines, stored));
-        let (before, after) = (before?, after?);
+        let before = before?;
+        let after = after?;
         let ids = |runs: &[Planned]| runs.iter().map(|run| run.id.clone()).collect();
         let sides: [BTreeSet<RunId>; 2] = [ids(&before), ids(&after)];
         if !sides[0].is_disjoint(&sides[1]) {

@@ -20,7 +20,8 @@ pub fn incomparable<'r>(runs: impl IntoIterator<Item = &'r StoredRun>) -> Option
 
 /// The same of hypervisors, as facts tell them, and whether a run was recorded.
 fn differing<'t>(runs: impl Iterator<Item = (&'t str, bool)>) -> Option<String> {
-    let (mut recorded, mut inits) = (BTreeSet::new(), BTreeSet::new());
+    let mut recorded = BTreeSet::new();
+    let mut inits = BTreeSet::new();
     for (hypervisor, is_recorded) in runs.filter(|(text, _)| text.contains(" -icount ")) {
         recorded.insert(is_recorded);
         inits.extend(hypervisor.split("; ").find(|part| part.starts_with("init")));

@@ -238,7 +238,8 @@ fn plot_curves(out: &mut String, cells: &Cells<'_>, workload: &str, metric: &Met
         for point in &curve.points {
             let centre = &point.centre;
             let (low, high) = centre.interval.unwrap_or((centre.value, centre.value));
-            let (x, value) = (point.x, centre.value);
+            let x = point.x;
+            let value = centre.value;
             let label = plain(&point.value);
             let _ = writeln!(out, "{x} {value} {low} {high} {} \"{label}\"", centre.runs);
         }

@@ -104,7 +104,8 @@ impl Machine for Fake<'_> {
     }
 
     fn check(&self, spec: &RunSpec) -> Result<(), MachineError> {
-        let (machine, what) = (self.offers.machine.clone(), "run it".to_owned());
+        let machine = self.offers.machine.clone();
+        let what = "run it".to_owned();
         let refused = |why| Err(MachineError::NotOffered { machine, what, why });
         (self.refuses)(spec).map_or(Ok(()), refused)
     }
@@ -153,7 +154,8 @@ fn trace(out: &mut dyn Output) -> std::io::Result<()> {
     let mut info = TraceInfo::new("fake", Clock::Monotonic);
     info.cpus = CpuSet::first(2);
     out.trace(&info)?;
-    let (pid, prio) = (Pid(7), Prio::NORMAL);
+    let pid = Pid(7);
+    let prio = Prio::NORMAL;
     let event = |time, cpu, what| Event {
         time: Nanos(time),
         by: Pid::IDLE,
@@ -165,7 +167,8 @@ fn trace(out: &mut dyn Output) -> std::io::Result<()> {
         event(1_000, 1, What::Waking { pid, prio, last_cpu: Cpu(0) }),
         event(1_000, 0, What::Wakeup { pid, prio, cpu: Cpu(0), new: false }),
     ])?;
-    let (left, idle) = (Left::Displaced, Pid::IDLE);
+    let left = Left::Displaced;
+    let idle = Pid::IDLE;
     let runs = What::Switch { prev: idle, prev_prio: prio, left, next: pid, next_prio: prio };
     out.events(&[event(3_000, 0, runs)])
 }

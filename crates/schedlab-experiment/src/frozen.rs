@@ -140,7 +140,8 @@ impl Frozen {
     pub fn write_part(&self, units: &[Vec<usize>], folder: &Path) -> Result<(), FrozenError> {
         let plan = self.plan.part(units);
         let lines = lines(&plan);
-        let (runs, sha256) = (plan.runs.len(), sha256(lines.as_bytes()));
+        let runs = plan.runs.len();
+        let sha256 = sha256(lines.as_bytes());
         let head = Head { runs, sha256, ..self.head.clone() };
         write(folder, &self.experiment.text, &lines, &head)
     }

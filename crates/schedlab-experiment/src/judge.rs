@@ -415,7 +415,8 @@ fn what_was_busy_before_the_runs_is_taken_out_where_the_file_names_it() {
 /// How the run of number `n` varies, on a logarithmic scale, under a model of noise.
 fn noise(model: &str, n: usize) -> f64 {
     let random = |n: usize| Random::new(n as u64 * 7919 + 1);
-    let (normal, unit) = (random(n).normal(), random(n + 100_000).unit());
+    let normal = random(n).normal();
+    let unit = random(n + 100_000).unit();
     match model {
         "norm" => 0.03 * normal,
         "heavy" if unit < 0.1 => 0.01 * normal - 0.3 * (unit * 10.0).ln(),

@@ -279,7 +279,8 @@ fn one_by_one(
                         // A program may have changed since the loop began.
                         let done = (*run, &places.of(machine, run));
                         let looks_before = work.care.looks_before;
-                        let (results, durable) = (work.results, Durable::Each);
+                        let results = work.results;
+                        let durable = Durable::Each;
                         let stored = Stored { results, durable, looks_before };
                         one(machine, done, stored, work.stop, attempt)
                     });
@@ -473,7 +474,8 @@ const BEFORE: Duration = Duration::from_millis(if cfg!(test) { 2 } else { 1_000 
 
 /// How many CPUs were busy in the second that ends now.
 fn load_before(machine: &dyn Machine) -> Figure {
-    let (first, began) = (machine.facts().load, Instant::now());
+    let first = machine.facts().load;
+    let began = Instant::now();
     std::thread::sleep(BEFORE);
     let busy = machine.facts().load.busy_ns.saturating_sub(first.busy_ns) as f64;
     Figure {

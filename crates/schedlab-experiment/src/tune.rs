@@ -111,7 +111,8 @@ pub fn tune(
         throw_away(machines, experiment.warm_up, &first, results, stop)?;
     }
     let goals = Goals::new(experiment, tuning);
-    let (runs, stopped) = (Vec::new(), false);
+    let runs = Vec::new();
+    let stopped = false;
     let mut tuner = Tuner { machines, experiment, goals, axes, results, stop, tell, runs, stopped };
     let mut values = Vec::new();
     let mut screening = None;
@@ -151,8 +152,11 @@ pub fn measure(
     let _lock = lock(results)?;
     same_conditions(machines, experiment, results)?;
     keep_experiment(results, &experiment.text)?;
-    let (axes, goals) = (Axes::new(experiment), Goals::new(experiment, tuning));
-    let (runs, stopped, tell) = (Vec::new(), false, &mut |_: &Step<'_>| ());
+    let axes = Axes::new(experiment);
+    let goals = Goals::new(experiment, tuning);
+    let runs = Vec::new();
+    let stopped = false;
+    let tell = &mut |_: &Step<'_>| ();
     let mut tuner = Tuner { machines, experiment, goals, axes, results, stop, tell, runs, stopped };
     let inside = results.join("runs");
     let stored = if inside.is_dir() { runs_of(results)?.runs } else { Vec::new() };
@@ -231,7 +235,8 @@ impl Tuner<'_, '_> {
 
     /// The runs of a plan, done or found.
     fn perform(&mut self, plan: &Plan) -> Result<Vec<StoredRun>, LoopError> {
-        let (mut done, mut skipped) = (Vec::new(), Vec::new());
+        let mut done = Vec::new();
+        let mut skipped = Vec::new();
         let tell = &mut *self.tell;
         let mut progress = |progress: &Progress<'_>| {
             match progress {

@@ -377,7 +377,8 @@ fn limit_v2(max: &str) -> Option<f64> {
 }
 
 fn cpus(quota: &str, period: &str) -> Option<f64> {
-    let (quota, period): (f64, f64) = (quota.parse().ok()?, period.trim().parse().ok()?);
+    let quota: f64 = quota.parse().ok()?;
+    let period: f64 = period.trim().parse().ok()?;
     Some(quota / period)
 }
 

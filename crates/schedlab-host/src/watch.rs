@@ -72,7 +72,8 @@ impl Watch {
         };
         // Without a thread there are only the readings before and after.
         let thread = std::thread::Builder::new().name("watch".into()).spawn(between).ok();
-        let (cpus, thread) = (cpus.clone(), thread.map(|t| (end, t)));
+        let cpus = cpus.clone();
+        let thread = thread.map(|t| (end, t));
         Self { cpus, before, per_cpu, times_before, own_before, thread }
     }
 

@@ -162,7 +162,8 @@ impl PoolJobs {
 
 /// What a job asks for; in a run without start times, for none.
 fn asks(run: &Run, node: Node) -> ModelRequest {
-    let (base, schedule) = (run.base(), run.schedule());
+    let base = run.base();
+    let schedule = run.schedule();
     let expected = run.expected_ns(node);
     // The rig's deadlines are latest starts.
     let latest = Some(run.deadline(node)).filter(|&latest| latest != NEVER);

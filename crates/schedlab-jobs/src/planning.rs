@@ -84,11 +84,13 @@ pub(crate) fn plan_range<J>(
     job: impl Fn(Node) -> J,
 ) -> Plan<J> {
     let mut plan = Plan::default();
-    let (schedule, first) = (run.schedule(), range.start);
+    let schedule = run.schedule();
+    let first = range.start;
     for node in range {
         let deadline = schedule.deadline(node).saturating_add(base);
         let posting = Posting::new(job(node), base + schedule.start(node)).deadline(deadline);
-        let (criticality, expected_ns) = (run.criticality(node), run.expected_ns(node));
+        let criticality = run.criticality(node);
+        let expected_ns = run.expected_ns(node);
         let to = plan.add(Posting { expected_ns, criticality, ..posting });
         for &p in run.graph().predecessors(node) {
             if p < first {

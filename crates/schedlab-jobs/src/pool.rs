@@ -317,7 +317,8 @@ impl<R: Runner> Pool<R> {
         let mut pool = Self { handle: Handle(Arc::clone(&shared)), workers: Vec::new() };
         let mut threads = shared.threads.lock().unwrap_or_else(PoisonError::into_inner);
         for number in 0..workers {
-            let (handle, bind) = (pool.handle.clone(), Arc::clone(&bind));
+            let handle = pool.handle.clone();
+            let bind = Arc::clone(&bind);
             let builder = std::thread::Builder::new().name(format!("worker {number}"));
             let worker = builder.spawn(move || {
                 bind(number);
@@ -340,7 +341,8 @@ impl<R: Runner> Pool<R> {
     pub fn stop(mut self, patience: Duration) -> Report {
         self.handle.0.stop.store(true, Ordering::SeqCst);
         let end = Instant::now() + patience;
-        let (mut spent, mut stuck) = (Spent::default(), 0);
+        let mut spent = Spent::default();
+        let mut stuck = 0;
         for worker in std::mem::take(&mut self.workers) {
             while !worker.is_finished() && Instant::now() < end {
                 worker.thread().unpark();

@@ -259,7 +259,8 @@ pub fn ready_times(run: &Run, spans: &[Span]) -> Vec<Nanos> {
 
 /// From post to start, and how late the postings were.
 fn postings(run: &Run, spans: &[Span], ready: &[Nanos]) -> (Vec<Nanos>, Vec<Nanos>) {
-    let (mut starts, mut late) = (Vec::with_capacity(spans.len()), Vec::new());
+    let mut starts = Vec::with_capacity(spans.len());
+    let mut late = Vec::new();
     for span in spans {
         let ready = ready[span.node as usize];
         let posted = run.posted(span.node).unwrap_or(0);
@@ -283,14 +284,17 @@ fn starved(
 ) -> Starved {
     let ran = |span: &Span| {
         let due = ready[span.node as usize].max(run.posted(span.node).unwrap_or(0));
-        let (worker, begin, end) = (span.worker as usize, span.begin, span.end);
+        let worker = span.worker as usize;
+        let begin = span.begin;
+        let end = span.end;
         Ran { worker, due, begin, end, planned: 0 }
     };
     let jobs: Vec<Ran> = spans.iter().map(ran).filter(|job| job.worker < workers).collect();
     // Nobody asks for sleeps here: a worker that sleeps has no job either.
     let mut longest = Starved::default();
     for wait in waits(&jobs, &vec![Vec::new(); workers], stopped) {
-        let (ns, stopped_ns) = (wait.of(Cause::Pool), wait.of(Cause::Kernel));
+        let ns = wait.of(Cause::Pool);
+        let stopped_ns = wait.of(Cause::Kernel);
         longest.whole_ns = longest.whole_ns.max(ns + stopped_ns);
         if ns > longest.ns {
             longest = Starved { ns, stopped_ns, ..longest };
@@ -318,7 +322,8 @@ fn gaps(spans: &[Span], ready: &[Nanos]) -> Vec<Nanos> {
 fn offered(run: &Run) -> Option<f64> {
     let planned_ns: Nanos = (0..run.graph().len()).map(|node| run.expected_ns(node)).sum();
     let starts = &run.schedule().starts;
-    let (first, last) = (starts.iter().min()?, starts.iter().max()?);
+    let first = starts.iter().min()?;
+    let last = starts.iter().max()?;
     let jobs = starts.len() as f64;
     // The last arrival takes a mean gap as well.
     let window = (last - first) as f64 * jobs / (jobs - 1.0).max(1.0);

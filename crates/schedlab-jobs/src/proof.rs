@@ -38,7 +38,9 @@ pub fn value(nonce: u64, job: Node, predecessors: impl Iterator<Item = u64>, cou
 #[must_use]
 pub fn calibrate(time: Nanos) -> f64 {
     const COUNT: u64 = 20_000;
-    let (begin, mut best, mut value) = (Instant::now(), 0.0, 1);
+    let begin = Instant::now();
+    let mut best = 0.0;
+    let mut value = 1;
     while begin.elapsed().as_nanos() < u128::from(time) {
         let from = Instant::now();
         value = black_box(rounds(black_box(value), COUNT));

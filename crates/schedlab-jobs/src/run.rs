@@ -553,7 +553,8 @@ impl Run {
                 runs => return Err(Flaw::Repeated(node, runs)),
             }
         }
-        let (ran, counted) = (u64::from(self.graph.len()) - count, self.counted.sum());
+        let ran = u64::from(self.graph.len()) - count;
+        let counted = self.counted.sum();
         if ran != counted {
             return Err(Flaw::Counted(counted, ran));
         }
@@ -571,7 +572,8 @@ impl Run {
             None if failed > 0 => self.verify_nodes(),
             None => {
                 let of = |node: Node| self.entries[node as usize].hash.load(Relaxed);
-                let (hash, expected) = (self.graph.fold_exits(of), self.graph.hash());
+                let hash = self.graph.fold_exits(of);
+                let expected = self.graph.hash();
                 if hash == expected { Ok(()) } else { Err(Flaw::Hash(hash, expected)) }
             }
         }

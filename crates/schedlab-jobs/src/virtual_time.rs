@@ -109,7 +109,8 @@ impl VirtualTime {
     /// The ideal: a list schedule in order of start times without any cost.
     pub fn ideal(workers: usize) -> Self {
         let policy = Policy { batch_ns: 0, ..Policy::new(workers) };
-        let (costs, planning) = (Costs::NONE, Planning::default());
+        let costs = Costs::NONE;
+        let planning = Planning::default();
         Self { policy, costs, planning, name: "ideal" }
     }
 }
@@ -339,7 +340,8 @@ impl World {
     fn perform(&mut self, from: Nanos, number: usize, run: &Run) -> Nanos {
         let mut now = from;
         while let Some(pulled) = self.workers[number].rounds.next_job() {
-            let (begin, mut outcome) = (now, Outcome::Done);
+            let begin = now;
+            let mut outcome = Outcome::Done;
             match pulled.job {
                 Order::Chunk(chunk) => {
                     now += self.planning.cost_ns(run, chunk);

@@ -129,7 +129,8 @@ pub fn waits(jobs: &[Ran], sleeps: &[Vec<Slept>], stopped: &[Stopped]) -> Vec<Wa
         sum
     };
     let wait = |job: &Ran| {
-        let (from, to) = (up_to(job.due.min(job.begin)), up_to(job.begin));
+        let from = up_to(job.due.min(job.begin));
+        let to = up_to(job.begin);
         Wait(std::array::from_fn(|at| to.0[at] - from.0[at]))
     };
     jobs.iter().map(wait).collect()

@@ -17,7 +17,8 @@ pub(crate) const TYPES: &str = "ext_types.h";
 /// The types that ext.c defines for itself, which programs for BPF have from the kernel's type information.
 pub(crate) fn types(source: &str) -> String {
     let mut text = String::new();
-    let (mut in_type, mut in_macro) = (false, false);
+    let mut in_type = false;
+    let mut in_macro = false;
     for line in source.lines() {
         let word = line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next();
         let opens = matches!(word, Some("enum" | "struct" | "union"))
@@ -72,8 +73,10 @@ pub(crate) fn layout(missing: &BTreeSet<&str>) -> String {
 /// What a unit reads that nothing stands for, by the relocations of all units: the code of a stand-in would be taken
 /// for its value.
 pub(crate) fn unknown_memory(relocations: &str, missing: &BTreeSet<&str>) -> Option<String> {
-    let (data, nothing) = (listed(overlay::DATA), listed(overlay::NOTHING));
-    let (mut unit, mut in_code) = ("", false);
+    let data = listed(overlay::DATA);
+    let nothing = listed(overlay::NOTHING);
+    let mut unit = "";
+    let mut in_code = false;
     for line in relocations.lines() {
         if let Some(file) = line.strip_prefix("File: ") {
             unit = file;
@@ -92,7 +95,8 @@ pub(crate) fn unknown_memory(relocations: &str, missing: &BTreeSet<&str>) -> Opt
 
 /// Assembly for names that the image lacks: memory, functions that do nothing, and functions that end the run.
 pub(crate) fn stand_ins<'n>(missing: impl Iterator<Item = &'n str>) -> String {
-    let (data, nothing) = (listed(overlay::DATA), listed(overlay::NOTHING));
+    let data = listed(overlay::DATA);
+    let nothing = listed(overlay::NOTHING);
     let mut text = String::new();
     for name in missing.filter(|name| !is_of_layout(name)) {
         let _ = writeln!(text, ".globl {name}");

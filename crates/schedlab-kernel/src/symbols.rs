@@ -70,7 +70,8 @@ fn read_variables(file: &[u8]) -> Option<Vec<Variable>> {
     };
     let section = (0..number(file, 60, 2)?).find(is_section)?;
     let [address, offset] = [16, 24].map(|at| head(section).and_then(|head| word(head + at)));
-    let (address, offset) = (address?, offset?);
+    let address = address?;
+    let offset = offset?;
     let mut all = Vec::new();
     each(file, |kind, of, at, bytes, name| {
         if kind == OBJECT && of == section {

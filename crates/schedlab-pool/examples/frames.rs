@@ -19,7 +19,9 @@ fn make_noise(pool: &Spawner<'static>, playing: &Arc<AtomicBool>, noise: &Arc<At
     if playing.load(Relaxed) {
         compute(Duration::from_micros(200));
         noise.fetch_add(1, Relaxed);
-        let (own, playing, noise) = (pool.clone(), Arc::clone(playing), Arc::clone(noise));
+        let own = pool.clone();
+        let playing = Arc::clone(playing);
+        let noise = Arc::clone(noise);
         pool.post(move || make_noise(&own, &playing, &noise)).expect("the backlog has room");
     }
 }
@@ -27,7 +29,8 @@ fn make_noise(pool: &Spawner<'static>, playing: &Arc<AtomicBool>, noise: &Arc<At
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let ms = Duration::from_millis;
     let pool = Pool::start(Options::new(2).name("film"))?;
-    let (playing, noise) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicU64::new(0)));
+    let playing = Arc::new(AtomicBool::new(true));
+    let noise = Arc::new(AtomicU64::new(0));
     for _ in 0..2 {
         make_noise(&pool, &playing, &noise);
     }

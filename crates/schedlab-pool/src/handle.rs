@@ -114,7 +114,8 @@ impl<'env, T> Handle<'env, T> {
 
     /// The id of the job, which can be copied and kept.
     pub fn id(&self) -> JobId {
-        let (core, task) = (&self.shared.core, self.task());
+        let core = &self.shared.core;
+        let task = self.task();
         match core.place(&task) {
             Some((place, serial)) => JobId { place: place as u64, serial },
             None => JobId { place: u64::MAX, serial: core.serial(&task) },

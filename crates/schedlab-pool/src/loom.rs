@@ -38,7 +38,8 @@ fn job(
     number: usize,
     asks: &Asks,
 ) -> TaskRef<'static> {
-    let (core, ran) = (Arc::downgrade(core), Arc::clone(ran));
+    let core = Arc::downgrade(core);
+    let ran = Arc::clone(ran);
     let function = move || {
         let mut ran = ran.lock().expect("no panic");
         ran[number] += 1;
@@ -85,14 +86,16 @@ fn check_with(preemptions: usize, post: impl Poster, jobs: usize) {
         let sleeps: Arc<Vec<Sleep>> = Arc::new((0..WORKERS).map(|_| Sleep::default()).collect());
         let known = Arc::clone(&sleeps);
         let wake = move |worker: usize| known[worker].wake();
-        let (clock, wake) = (Box::new(|| 1), Box::new(wake));
+        let clock = Box::new(|| 1);
+        let wake = Box::new(wake);
         let hooks = Hooks { clock, wake, says_when: true, late: None };
         let (core, _) = Core::new(WORKERS, 100, Late::Run, hooks);
         let core = Arc::new(core);
         let ran = Arc::new(Mutex::new(vec![0; jobs]));
         let workers: Vec<_> = (0..WORKERS)
             .map(|worker| {
-                let (core, sleeps) = (Arc::clone(&core), Arc::clone(&sleeps));
+                let core = Arc::clone(&core);
+                let sleeps = Arc::clone(&sleeps);
                 thread::spawn(move || work(&core, &sleeps[worker], worker))
             })
             .collect();

@@ -112,7 +112,8 @@ impl<Q: Queues<Item<'static>>> Machine<Q> {
         let now = Arc::new(AtomicU64::new(0));
         let woken = Arc::new(Mutex::new(Vec::new()));
         let late_jobs = Arc::new(Mutex::new(Vec::new()));
-        let (clock, wakes) = (Arc::clone(&now), Arc::clone(&woken));
+        let clock = Arc::clone(&now);
+        let wakes = Arc::clone(&woken);
         let tells = Arc::clone(&late_jobs);
         let hooks = Hooks {
             clock: Box::new(move || clock.load(SeqCst)),

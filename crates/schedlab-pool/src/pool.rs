@@ -46,7 +46,8 @@ impl Pool {
         let pool = Self { spawner: Spawner::new(&shared) };
         let (tell, told) = mpsc::channel();
         for (number, local) in locals.into_iter().enumerate() {
-            let (shared, tell) = (Arc::clone(&shared), tell.clone());
+            let shared = Arc::clone(&shared);
+            let tell = tell.clone();
             let name = format!("{}{number}", shared.options.name);
             lock(&shared.alive.0).push(number);
             let own = Arc::clone(&shared);
@@ -77,7 +78,8 @@ impl Pool {
             let (tell, told) = mpsc::channel();
             for (number, local) in locals.into_iter().enumerate() {
                 let name = format!("{}{number}", shared.options.name);
-                let (own, tell) = (Arc::clone(&shared), tell.clone());
+                let own = Arc::clone(&shared);
+                let tell = tell.clone();
                 Builder::new()
                     .name(name)
                     .spawn_scoped(scope, move || work(&own, number, &local, tell))?;

@@ -210,7 +210,8 @@ impl<'env> Spawner<'env> {
         T: Send + 'env,
     {
         let own: Arc<Mutex<Option<Weak<dyn Valued<'env, T> + 'env>>>> = Arc::default();
-        let (place, shared) = (Arc::clone(&own), self.lease());
+        let place = Arc::clone(&own);
+        let shared = self.lease();
         let deferred = move || -> Option<T> {
             let job = lock(&place).take().and_then(|job| job.upgrade());
             function(Completion::new(job, shared));

@@ -119,7 +119,9 @@ fn of(pid: Pid) -> Option<Read> {
 fn parsed(text: &str) -> Option<Read> {
     let mut numbers = text.split_whitespace().map(str::parse::<u64>);
     let mut next = || numbers.next()?.ok();
-    let (ran, waited, arrivals) = (Nanos(next()?), Nanos(next()?), next()?);
+    let ran = Nanos(next()?);
+    let waited = Nanos(next()?);
+    let arrivals = next()?;
     Some(Read { at: clock::monotonic(), ran, waited, arrivals })
 }
 

@@ -122,7 +122,8 @@ fn build_id_of(mut notes: &[u8]) -> Option<&[u8]> {
         let word = |at: usize| {
             u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]) as usize
         };
-        let (begin, size) = (word(0).next_multiple_of(4), word(4));
+        let begin = word(0).next_multiple_of(4);
+        let size = word(4);
         let content = body.get(begin..begin.checked_add(size)?)?;
         if word(8) == NT_GNU_BUILD_ID && body.starts_with(b"GNU\0") {
             return Some(content);

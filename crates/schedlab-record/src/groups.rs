@@ -62,7 +62,8 @@ impl Groups {
             return Vec::new();
         }
         let is_first = self.of.insert(pid, group.to_owned()).is_none();
-        let (at, group) = (clock::monotonic(), group.to_owned());
+        let at = clock::monotonic();
+        let group = group.to_owned();
         let mut seen = self.met(&group);
         seen.push(Seen::Member { pid, at, group, is_first: Some(is_first) });
         seen
@@ -166,7 +167,8 @@ pub(crate) struct Renamed {
 /// By the path that a group had before: what it is called at the end. The event does not tell the old name. The group's
 /// tasks do: they are in the new one, and no event moved them there.
 fn renamed(seen: &[Seen], attached: &[Attached], all: &[Renamed]) -> BTreeMap<String, String> {
-    let (mut last, mut found) = (BTreeMap::new(), BTreeMap::new());
+    let mut last = BTreeMap::new();
+    let mut found = BTreeMap::new();
     if all.is_empty() {
         return found;
     }

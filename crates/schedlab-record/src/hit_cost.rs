@@ -64,7 +64,9 @@ fn in_file(address: u64) -> Option<(String, u64)> {
         let mut words = line.split_ascii_whitespace();
         let (start, end) = words.next()?.split_once('-')?;
         let number = |text: &str| u64::from_str_radix(text, 16).ok();
-        let (start, end, offset) = (number(start)?, number(end)?, number(words.nth(1)?)?);
+        let start = number(start)?;
+        let end = number(end)?;
+        let offset = number(words.nth(1)?)?;
         let path = words.nth(2)?;
         // The link leads to the file even if a build replaced it.
         let path = if path.starts_with('/') { "/proc/self/exe" } else { return None };

@@ -45,7 +45,8 @@ impl Hits {
                 let Some(point) = points.iter().find(named) else { continue };
                 let key = hit.key.as_ref().and_then(|key| point.field(key));
                 let phase = if hit.ends { Phase::End } else { Phase::Begin };
-                let (is_own, returned) = (is_own(point), hit.returned);
+                let is_own = is_own(point);
+                let returned = hit.returned;
                 let role = Role { request, phase, key, returned, is_own };
                 by_id.entry(point.id).or_default().push(role);
             }

@@ -346,7 +346,8 @@ impl Live {
                 continue;
             }
             let place = self.lanes.iter().position(|lane| lane.cpu == cpu);
-            let (is_back, has_ended) = (self.gone.contains(cpu), self.ended.contains(cpu));
+            let is_back = self.gone.contains(cpu);
+            let has_ended = self.ended.contains(cpu);
             self.gone.remove(cpu);
             self.ended.remove(cpu);
             let is_perf = matches!(self.rings, Interface::Perf(_));
@@ -411,7 +412,8 @@ impl Live {
     /// Events of a CPU are missing up to `time`: its perf events end before it has done its last.
     fn lose(&mut self, place: usize, time: Nanos) -> io::Result<()> {
         let bytes = sample::lost();
-        let (lane, now) = (&mut self.lanes[place], clock::monotonic());
+        let lane = &mut self.lanes[place];
+        let now = clock::monotonic();
         self.missed.insert(lane.cpu);
         lane.pending.push(lost(time, lane.cpu, None));
         lane.keep.iter_mut().try_for_each(|keep| keep.write_all(&bytes))?;
@@ -487,7 +489,8 @@ impl Live {
             }
         }
         let Lane { cpu, pending, told, .. } = lane;
-        let (arguments, period) = (&self.arguments, self.period);
+        let arguments = &self.arguments;
+        let period = self.period;
         for one in all.chunks_exact(page) {
             let mut other = |format, body: &[u8]| {
                 if Some(format) == period {
@@ -598,7 +601,9 @@ impl Live {
 impl Lane {
     fn new(cpu: Cpu, from: From, keep: Option<&Path>) -> Result<Self, RecordError> {
         let keep = keep.map(|dir| spool::create(&spool::records(dir, cpu))).transpose()?;
-        let (pending, told, recent) = (Vec::new(), VecDeque::new(), VecDeque::new());
+        let pending = Vec::new();
+        let told = VecDeque::new();
+        let recent = VecDeque::new();
         let opened = clock::monotonic();
         Ok(Self { cpu, from, opened, pending, told, recent, keep })
     }
@@ -609,7 +614,8 @@ fn is_other(event: &Event, wanted: Option<u16>) -> bool {
 }
 
 fn lost(time: Nanos, cpu: Cpu, count: Option<NonZeroU32>) -> Event {
-    let (by, context) = (Pid::IDLE, Context::Task);
+    let by = Pid::IDLE;
+    let context = Context::Task;
     Event { time, by, cpu, context, what: What::Lost { count } }
 }
 
@@ -631,7 +637,8 @@ fn described(
     let line = line.unwrap_or_default().as_bytes().to_vec();
     let address = Symbols::parse(&line).address(PERIOD.1).filter(|at| *at != 0);
     if let (Some(address), true) = (address, head.tracepoints.iter().any(|p| p.name == PERIOD.0)) {
-        let (event, expression) = (PERIOD.0.to_owned(), format!("function == {address:#x}"));
+        let event = PERIOD.0.to_owned();
+        let expression = format!("function == {address:#x}");
         options.filters.push(Filter { event, expression });
     }
     Ok((options, head, line))

@@ -135,7 +135,9 @@ impl Recorder {
             spaces::keep(&spool::maps(dir))?;
         }
         let backend = Backend::Perf(rings);
-        let (dir, options, warnings) = (dir.to_owned(), options.clone(), requested.warnings);
+        let dir = dir.to_owned();
+        let options = options.clone();
+        let warnings = requested.warnings;
         let counters = Counters::at_begin(queued.as_ref());
         let costs = Costs { hit: hit_cost, lock: lock_cost };
         Ok(Self { dir, options, backend, shared, threads, guard, warnings, costs, counters })
@@ -174,7 +176,9 @@ impl Recorder {
         let queued = options.keeps_begin().then(Queued::now);
         instance.enable(true)?;
         let backend = Backend::Ftrace(Box::new(instance));
-        let (dir, options, warnings) = (dir.to_owned(), options.clone(), requested.warnings);
+        let dir = dir.to_owned();
+        let options = options.clone();
+        let warnings = requested.warnings;
         let counters = Counters::at_begin(queued.as_ref());
         let guard = None;
         let costs = Costs { hit: hit_cost, lock: lock_cost };

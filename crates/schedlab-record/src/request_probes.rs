@@ -185,7 +185,9 @@ fn in_program(program: &Program, edge: &Edge, by_thread: bool) -> Result<Vec<Pla
         }
         let place = |probe: &&super::symbols::StaticProbe| {
             let key = edge.key.as_deref().map(|key| static_key(probe, key)).transpose()?;
-            let (path, offset, counter) = (path.clone(), probe.offset, probe.counter);
+            let path = path.clone();
+            let offset = probe.offset;
+            let counter = probe.counter;
             Ok(Place::Probe { at_return: false, path, offset, counter, key })
         };
         return probes.iter().map(place).collect();

@@ -75,7 +75,8 @@ impl Rings {
                 Err(error) => return Err(error),
             }
         }
-        let (options, head) = (options.clone(), head.clone());
+        let options = options.clone();
+        let head = head.clone();
         Ok((Self { options, head, state: Mutex::new(state) }, drained, watched))
     }
 
@@ -204,7 +205,8 @@ impl State {
 
     fn open_more(&mut self, cpu: Cpu, options: &Options, head: &Head) -> Result<Ring, RecordError> {
         self.forget(cpu);
-        let (first, bytes) = (self.events.len(), options.ring(head.cpus.len()));
+        let first = self.events.len();
+        let bytes = options.ring(head.cpus.len());
         let opened = self.open_cpu(cpu, &head.tracepoints, options, bytes);
         let opened = opened.and_then(|(mut ring, _)| {
             let mut events = self.events[first..].iter();

@@ -156,8 +156,12 @@ impl Watch {
                     marks.push(requests::gone(sample.time, kept.cpu, pid));
                 }
                 for hit in self.hits.marks(sample.raw, process) {
-                    let (time, cpu, pid, phase) = (sample.time, kept.cpu, hit.pid, hit.phase);
-                    let (id, request) = (hit.request, hit.number);
+                    let time = sample.time;
+                    let cpu = kept.cpu;
+                    let pid = hit.pid;
+                    let phase = hit.phase;
+                    let id = hit.request;
+                    let request = hit.number;
                     marks.push(Mark { time, cpu, pid, id, phase, request });
                 }
             }

@@ -64,7 +64,8 @@ fn of_line(pid: Pid, line: &str) -> Option<Mapped> {
     };
     let (start, end) = word().split_once('-')?;
     let hex = |text: &str| u64::from_str_radix(text, 16).ok();
-    let (start, end) = (hex(start)?, hex(end)?);
+    let start = hex(start)?;
+    let end = hex(end)?;
     if !word().contains('x') {
         return None;
     }

@@ -73,7 +73,9 @@ const TIMERS: [&str; 7] = [
 pub(crate) fn keep_timers(dir: &Path) -> Result<(), RecordError> {
     let Ok(file) = File::open("/proc/kallsyms") else { return Ok(()) };
     let mut file = BufReader::with_capacity(1 << 16, file);
-    let (mut line, mut lines, mut found) = (String::new(), String::new(), BTreeSet::new());
+    let mut line = String::new();
+    let mut lines = String::new();
+    let mut found = BTreeSet::new();
     // They come early in a list that takes long to read. Newer kernels have one of the two ticks, older ones both, one
     // behind the other.
     let mut more = 4096;

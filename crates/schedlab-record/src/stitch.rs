@@ -387,8 +387,10 @@ impl Known {
     fn of(dir: &Path, head: &Head, layout: copy::Layout) -> Result<Self, RecordError> {
         let mut addresses = BTreeSet::new();
         let mut names = Names::new(&head.tracepoints);
-        let (moved, renamed) = (PathEvent::attach(head), PathEvent::rename(head));
-        let (mut moves, mut spaces) = (Moves::default(), Spaces::default());
+        let moved = PathEvent::attach(head);
+        let renamed = PathEvent::rename(head);
+        let mut moves = Moves::default();
+        let mut spaces = Spaces::default();
         spaces.read(&spool::maps(dir))?;
         spaces.read(&spool::maps_at_end(dir))?;
         for cpu in head.cpus.iter() {
@@ -396,7 +398,8 @@ impl Known {
                 match found {
                     Found::Record(time, body) => {
                         names.see(time, body);
-                        let (moved, renamed) = (moved.iter(), renamed.iter());
+                        let moved = moved.iter();
+                        let renamed = renamed.iter();
                         moves.attached.extend(moved.filter_map(|of| of.attached(time, body)));
                         moves.renamed.extend(renamed.filter_map(|of| of.renamed(time, body)));
                         addresses.extend(layout.stacks.iter().flat_map(|of| of.addresses(body)));
@@ -435,7 +438,9 @@ impl PathEvent {
     fn of(head: &Head, name: &str, [root, path]: [&str; 2]) -> Option<Self> {
         let point = head.tracepoints.iter().find(|point| point.name == name)?;
         let at = |field| point.field(field).map(|(offset, _)| offset);
-        let (root, path, pid) = (at(root)?, at(path)?, at("pid"));
+        let root = at(root)?;
+        let path = at(path)?;
+        let pid = at("pid");
         Some(Self { id: point.id, hierarchy: head.hierarchy?, root, path, pid })
     }
 
@@ -455,7 +460,8 @@ impl PathEvent {
             return None;
         }
         let text = word(body, self.path)?;
-        let (from, length) = (text as usize & 0xffff, (text >> 16) as usize);
+        let from = text as usize & 0xffff;
+        let length = (text >> 16) as usize;
         let bytes = body.get(from..from.checked_add(length)?)?;
         let bytes = bytes.split(|byte| *byte == 0).next()?;
         Some(std::str::from_utf8(bytes).ok()?.to_owned())

@@ -48,7 +48,8 @@ pub(crate) struct Unwinder {
 
 impl Unwinder {
     pub(crate) fn new() -> Self {
-        let (inner, cache) = (UnwinderNative::new(), CacheNative::new());
+        let inner = UnwinderNative::new();
+        let cache = CacheNative::new();
         Self { inner, cache, segments: BTreeMap::new(), room: TABLES_MAX }
     }
 

@@ -219,7 +219,8 @@ fn place_of(source: &SourceFile, process: Pid) -> Option<PathBuf> {
         Path::new(&format!("/proc/{process}/root")).join(below),
         PathBuf::from(format!("/proc/{process}/exe")),
     ];
-    let (build_id, recorded) = (source.build_id.as_deref(), Some(SystemTime::now()));
+    let build_id = source.build_id.as_deref();
+    let recorded = Some(SystemTime::now());
     let file = MappedFile { path, build_id, inode: source.inode, recorded };
     let id = build_id.map(hex);
     places.into_iter().find(|place| is_this(place, &file, id.as_deref()))

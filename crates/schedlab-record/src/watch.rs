@@ -61,7 +61,8 @@ impl Watcher {
         looker: Option<Looker>,
     ) -> io::Result<Self> {
         let out = BufWriter::new(out);
-        let (asked, allowed) = (clock::monotonic(), BTreeMap::new());
+        let asked = clock::monotonic();
+        let allowed = BTreeMap::new();
         let mut watcher = Self { out, rings, again, asked, allowed, groups, looker };
         if watcher.looker.is_some() {
             Looker::machine().iter().try_for_each(|seen| watcher.note(seen))?;

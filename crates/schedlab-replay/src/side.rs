@@ -147,7 +147,8 @@ pub fn parting(first: &Side, second: &Side, within: Nanos) -> Option<Parting> {
         |one: &Turn, two: &Turn| one.next == two.next && one.at.0.abs_diff(two.at.0) <= within.0;
     let sides = [first, second].map(turns);
     let found = FirstDifference::of([&sides[0], &sides[1]], is_same, |turn| turn.at);
-    let (one, two) = (found.before, found.after);
+    let one = found.before;
+    let two = found.after;
     let Turn { at, cpu, .. } = one.into_iter().chain(two).min_by_key(|turn| turn.at)?;
     let next = |turn: Option<Turn>| turn.and_then(|turn| turn.next);
     Some(Parting { at, cpu, first: next(one), second: next(two), agreed: found.equal as u64 })

@@ -62,7 +62,9 @@ pub fn soak(
     let pool = Pool::start(options)?;
     let jobs = Arc::new(Soaked { faulty, ran: AtomicU64::new(0), stuck: faulty.stuck.into() });
     let end = Instant::now() + Duration::from_nanos(time.0);
-    let (mut rounds, mut refused, mut stalled) = (0u64, 0u64, false);
+    let mut rounds = 0u64;
+    let mut refused = 0u64;
+    let mut stalled = false;
     let mut resident = Vec::new();
     let mut sample = Instant::now();
     // One round at least, also where the machine stalled for as long as it was asked for.
@@ -90,7 +92,8 @@ pub fn soak(
     let patience = if interrupted() || faulty.stuck { 1 } else { 10 };
     let drained = pool.wait(Duration::from_secs(patience)).is_ok();
     let report = pool.stop(Duration::from_secs(2));
-    let (counts, stuck) = (report.counts, report.stuck);
+    let counts = report.counts;
+    let stuck = report.stuck;
     Ok(Soak { rounds, refused, counts, drained, stalled, stuck, resident_kib: resident })
 }
 

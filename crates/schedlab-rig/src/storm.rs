@@ -136,7 +136,8 @@ pub fn storm(
     let mut waits = std::mem::take(&mut *lock(&shared.waits));
     waits.sort_unstable();
     let at = |q| quantile(&waits, q).map(Nanos);
-    let (start_p50, start_p99) = (at(0.5), at(0.99));
+    let start_p50 = at(0.5);
+    let start_p99 = at(0.99);
     Ok(Storm { posted, refused, done, standstill, start_p50, start_p99, drained_after })
 }
 
@@ -146,7 +147,8 @@ fn lock(waits: &Mutex<Vec<u64>>) -> std::sync::MutexGuard<'_, Vec<u64>> {
 
 /// How many jobs were taken, and how often one was refused.
 fn post_until_over(post: &Post, pace: Pace, shared: &Arc<Shared>) -> (u64, u64) {
-    let (mut posted, mut refused) = (0, 0);
+    let mut posted = 0;
+    let mut refused = 0;
     let mut next = clock::monotonic();
     let ended = Arc::new(AtomicBool::new(false));
     while !shared.over.load(Relaxed) {
@@ -185,7 +187,8 @@ fn job(
             own.done.fetch_add(1, Relaxed);
         });
     }
-    let (ended, poster) = (Arc::clone(ended), std::thread::current());
+    let ended = Arc::clone(ended);
+    let poster = std::thread::current();
     let since = if let Pace::Open(_) = pace { due } else { clock::monotonic() };
     Box::new(move || {
         lock(&own.waits).push(clock::monotonic().0.saturating_sub(since.0));

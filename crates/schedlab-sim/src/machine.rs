@@ -194,7 +194,8 @@ impl Simulated {
         if let Some(limit) = spec.time_limit {
             plan.limit(limit);
         }
-        let (mut model, mut hardware) = (self.model.clone(), self.model.hardware());
+        let mut model = self.model.clone();
+        let mut hardware = self.model.hardware();
         if let Some(jobs) = jobs {
             // All tasks are workers, and each asks the kernel for this.
             let slack = &mut model.costs.timer_slack;

@@ -65,8 +65,9 @@ fn split(values: &[f64], errors: &[f64], penalty: f64) -> Vec<Level> {
         sums.push((a + w, b + w * x, c + w * x * x));
     }
     let cost = |start: usize, end: usize| {
-        let (w, x, xx) =
-            (sums[end].0 - sums[start].0, sums[end].1 - sums[start].1, sums[end].2 - sums[start].2);
+        let w = sums[end].0 - sums[start].0;
+        let x = sums[end].1 - sums[start].1;
+        let xx = sums[end].2 - sums[start].2;
         (xx - x * x / w).max(0.0)
     };
     // best[end]: the least cost of the first `end` values, and where their last stretch begins.

@@ -123,7 +123,8 @@ pub fn adjusted(differences: &[f64], before: &[Vec<f64>]) -> Option<Effect> {
 /// two values on a side, or when neither side varies.
 #[must_use]
 pub fn welch(before: &[f64], after: &[f64]) -> Option<Effect> {
-    let ((a, va), (b, vb)) = (moments(before)?, moments(after)?);
+    let (a, va) = moments(before)?;
+    let (b, vb) = moments(after)?;
     let m = before.len() as f64;
     let n = after.len() as f64;
     let parts = [(va / m, m - 1.0), (vb / n, n - 1.0)];

@@ -145,7 +145,8 @@ impl Histogram {
         }
         let count = self.count;
         let sum = self.sum;
-        let (min, max) = (self.min.min(other.min), self.max.max(other.max));
+        let min = self.min.min(other.min);
+        let max = self.max.max(other.max);
         if other.carried.is_empty() {
             for (block, &used) in other.table.iter().enumerate().filter(|(_, used)| **used != 0) {
                 let from = (used as usize - 1) * BLOCK;

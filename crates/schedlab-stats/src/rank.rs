@@ -133,12 +133,14 @@ impl RankShift {
         let mut sorted: Vec<f64> =
             a.values().iter().flat_map(|x| b.values().iter().map(move |y| y - x)).collect();
         sorted.sort_by(f64::total_cmp);
-        let (m, n) = (a.len(), b.len());
+        let m = a.len();
+        let n = b.len();
         let counts = if m + n <= EXACT_MAX {
             // The smallest sum is that of the ranks 1 to m.
             cumulated(subset_sums(m + n, m).into_iter().skip(m * (m + 1) / 2))
         } else {
-            let (m, n) = (m as f64, n as f64);
+            let m = m as f64;
+            let n = n as f64;
             Counts::Normal(m * n / 2.0, (m * n * (m + n + 1.0) / 12.0).sqrt())
         };
         Self { sorted, counts }

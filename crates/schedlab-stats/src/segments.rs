@@ -174,12 +174,14 @@ impl Model {
             let mut values: Vec<f64> = samples.iter().filter_map(of).collect();
             values.sort_by(f64::total_cmp);
             let at = |part: f64| values.get((part * values.len() as f64) as usize).copied();
-            let (low, high) = (at(0.025).unwrap_or(f64::NAN), at(0.975).unwrap_or(f64::NAN));
+            let low = at(0.025).unwrap_or(f64::NAN);
+            let high = at(0.975).unwrap_or(f64::NAN);
             Interval { low, estimate, high, level: 0.95, method: Method::Bootstrap }
         };
         let segment = |(number, part): (usize, &Part)| {
             let points = &sweep.points[part.from..part.to];
-            let (from, to) = (points[0].0, points[points.len() - 1].0);
+            let from = points[0].0;
+            let to = points[points.len() - 1].0;
             // A line says nothing of where no points are near.
             let reaches = number == 0 && from >= 0.0 && from <= (to - from) / 10.0;
             let population = |(of, &line): (usize, &Line)| {
@@ -244,13 +246,15 @@ fn change(sweep: &Sweep<'_>, a: &Part, b: &Part) -> (f64, Kind, f64) {
     let log = (weighted.len() as f64).ln();
     let squares = |columns: &[&dyn Fn(f64) -> f64]| least(&weighted, columns);
     let behind = move |at: f64| f64::from(u8::from(at > x));
-    let (one, slope) = (|_: f64| 1.0, |at: f64| at);
+    let one = |_: f64| 1.0;
+    let slope = |at: f64| at;
     let same = squares(&[&one, &slope]);
     let stepped = squares(&[&one, &slope, &behind]) + log;
     let apart = squares(&[&one, &slope, &behind, &|at| behind(at) * at]) + 2.0 * log;
     // Where the lines of both parts meet, and the points around.
     let near = REACH.min(left.len() / 2).min(right.len() / 2).max(1);
-    let (last, next) = (a.fitted.lines[0], b.fitted.lines[0]);
+    let last = a.fitted.lines[0];
+    let next = b.fitted.lines[0];
     let meet = (last.intercept - next.intercept) / (next.slope - last.slope);
     let around = [left[left.len() - near].0, right[near - 1].0];
     let meet = Some(meet).filter(|meet| (around[0]..=around[1]).contains(meet));
@@ -315,7 +319,8 @@ fn samples(sweep: &Sweep<'_>, split: &[(usize, usize)], model: &Model) -> Vec<Mo
             let n = points.len() as f64;
             let wider = (n / (n - parameters).max(1.0)).sqrt();
             for (at, &(line, _)) in near.iter().enumerate() {
-                let (x, from) = (points[at].0, random.below(near.len()));
+                let x = points[at].0;
+                let from = random.below(near.len());
                 let growth = part.fitted.scale_at(x) / part.fitted.scale_at(points[from].0);
                 let noise = wider * growth * near[from].1;
                 sample[part.from + at].1 = part.fitted.lines[line].at(x) + noise;

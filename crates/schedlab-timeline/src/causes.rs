@@ -706,7 +706,9 @@ impl Causes {
     /// A waiting task leaves its place: what it spent there is known now.
     fn leave(&mut self, task: TaskId, at: Nanos, state: &State) {
         let Some(Some(wait)) = self.waiting.get(task.index()) else { return };
-        let (place, from, before) = (wait.place, wait.from, wait.before);
+        let place = wait.place;
+        let from = wait.from;
+        let before = wait.before;
         let mut spent = Parts::default();
         match place {
             Place::Nowhere => spent.count(WaitCause::HandingOver, at - from),

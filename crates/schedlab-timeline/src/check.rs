@@ -121,7 +121,8 @@ impl Check {
     fn ran(&mut self, task: TaskId, since: Nanos, until: Nanos, state: &State) {
         let Some((Counted { from, to, .. }, sums)) = self.sums(task, state) else { return };
         let from = from.unwrap_or_default();
-        let (begin, end) = (since.max(from), until.min(to));
+        let begin = since.max(from);
+        let end = until.min(to);
         if begin < end {
             sums.ran += end - begin;
         }

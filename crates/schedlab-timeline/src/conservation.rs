@@ -196,7 +196,8 @@ impl Conservation {
                     self.by_task.resize(task.index() + 1, 0);
                 }
                 self.by_task[task.index()] += cost;
-                let (free, mask) = (&self.free, &self.allowed.masks[class as usize]);
+                let free = &self.free;
+                let mask = &self.allowed.masks[class as usize];
                 let idle = |from: Step| match mask {
                     Some(mask) => free.during(from).intersection(mask),
                     None => free.during(from),

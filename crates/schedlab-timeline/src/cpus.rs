@@ -297,7 +297,8 @@ impl Totals for Cpus {
     fn values(answer: &CpusAnswer, _: &Chosen) -> Vec<Option<f64>> {
         let time =
             |of: fn(&CpuRow) -> Nanos| answer.rows.iter().map(|row| of(row).0).sum::<u64>() as f64;
-        let (busy, idle) = (time(|row| row.busy), time(|row| row.idle));
+        let busy = time(|row| row.busy);
+        let idle = time(|row| row.idle);
         let known = busy + idle;
         vec![(known > 0.0).then(|| busy / known), Some(time(|row| row.overloaded))]
     }

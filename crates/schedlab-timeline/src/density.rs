@@ -92,12 +92,13 @@ impl Density {
         if span.start >= span.end {
             return;
         }
-        let (mut offset, end) =
-            ((span.start - self.window.start).0, (span.end - self.window.start).0);
+        let mut offset = (span.start - self.window.start).0;
+        let end = (span.end - self.window.start).0;
         if cpu.index() >= self.rows.len() {
             self.rows.resize_with(cpu.index() + 1, Row::default);
         }
-        let (window, columns) = (self.window, self.columns);
+        let window = self.window;
+        let columns = self.columns;
         let duration = window.duration().0.max(1);
         let row = &mut self.rows[cpu.index()];
         let mut column = (u128::from(offset) * columns as u128 / u128::from(duration)) as usize;

@@ -77,7 +77,8 @@ impl<S: Copy> FirstDifference<S> {
         let when = |found: &Self| found.before.iter().chain(&found.after).map(&at).min();
         let of_line = |[one, other]: &[Vec<S>; 2]| {
             let same = one.iter().zip(other).take_while(|(a, b)| is_same(a, b)).count();
-            let (before, after) = (one.get(same).copied(), other.get(same).copied());
+            let before = one.get(same).copied();
+            let after = other.get(same).copied();
             Self { equal: 0, before, after }
         };
         let differ = lines.values().map(of_line).filter(|found| when(found).is_some());

@@ -283,7 +283,8 @@ impl Locks {
                 of.releases.push((at, waker.task));
             }
             of.words.found(word);
-            let (span, is_released) = (Span::new(since, at), released.is_some());
+            let span = Span::new(since, at);
+            let is_released = released.is_some();
             of.waits.push(Waited { task, span, is_released, named: word.holder() });
             return;
         }
@@ -545,7 +546,8 @@ impl Question for Locks {
         self.lives.end(state);
         let mut all = std::mem::take(&mut self.all);
         let mut sums = Sums::new(&self.lives);
-        let (mut other_count, mut other_time) = (0, Nanos::ZERO);
+        let mut other_count = 0;
+        let mut other_time = Nanos::ZERO;
         for (name, of) in &mut all {
             of.waits.iter_mut().for_each(|wait| wait.span = wait.span.intersection(state.window()));
             of.waits.retain(|wait| wait.span.duration() > Nanos::ZERO);

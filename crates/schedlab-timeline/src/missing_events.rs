@@ -337,7 +337,8 @@ impl State {
     /// The occupant of `cpu` is not known any longer. The task that was there is left to the caller.
     pub(crate) fn vacate(&mut self, cpu: Cpu, at: Nanos, see: &mut impl FnMut(&Change, &Self)) {
         let here = &mut self.cpus[cpu.index()];
-        let (was, since) = (here.occupant, here.since);
+        let was = here.occupant;
+        let since = here.since;
         here.since = at;
         if let Occupant::Task(task) = was {
             here.last_task = task;
@@ -359,7 +360,8 @@ impl State {
         see: &mut impl FnMut(&Change, &Self),
     ) {
         let task = &mut self.tasks[id.index()];
-        let (was, since) = (task.activity, task.since);
+        let was = task.activity;
+        let since = task.since;
         // It may have run long before it was found to run.
         let at = if self.partial { since } else { at };
         task.activity = Activity::Unknown;
@@ -377,7 +379,9 @@ impl Switch {
         is: Occupant,
         last_cpu: Option<Cpu>,
     ) -> Self {
-        let (prev, left, wait) = (TaskId::NONE, None, None);
+        let prev = TaskId::NONE;
+        let left = None;
+        let wait = None;
         Self { at, cpu, was, since, prev, left, is, wait, last_cpu }
     }
 }

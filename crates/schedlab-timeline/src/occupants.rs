@@ -35,7 +35,8 @@ impl Occupants {
     #[must_use]
     pub fn during(&self, waits: impl IntoIterator<Item = (Cpu, Span)>) -> Meanwhile {
         let mut ran = BTreeMap::<TaskId, Nanos>::new();
-        let (mut idle, mut unknown) = (Nanos::ZERO, Nanos::ZERO);
+        let mut idle = Nanos::ZERO;
+        let mut unknown = Nanos::ZERO;
         for (cpu, span) in waits {
             let mut free = span.duration();
             for (time, who) in self.within(cpu, span) {

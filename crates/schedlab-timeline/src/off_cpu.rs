@@ -102,7 +102,8 @@ impl Sleeps {
         blocked: Nanos,
     ) -> Option<usize> {
         if self.found.len() < self.most {
-            let (since, waited) = (until - blocked, Nanos::ZERO);
+            let since = until - blocked;
+            let waited = Nanos::ZERO;
             self.found.push(Sleep { task, stack, woken, since, blocked, waited });
             return Some(self.found.len() - 1);
         }
@@ -116,7 +117,8 @@ impl Sleeps {
             return;
         }
         if self.unslept.len() < self.most {
-            let (why, since) = (Unslept::of(why), until - waited);
+            let why = Unslept::of(why);
+            let since = until - waited;
             self.unslept.push(UnsleptWait { task, why, since, waited });
         } else {
             self.unslept_left_out += 1;

@@ -482,7 +482,8 @@ impl Question for Power {
 
     fn told(&mut self, told: &Told<'_>, state: &State) {
         let Some(which) = self.formats.get(told.format) else { return };
-        let (at, start) = (told.at, state.window().start);
+        let at = told.at;
+        let start = state.window().start;
         let named = told.number("cpu_id").and_then(|cpu| u16::try_from(cpu).ok()).map(Cpu);
         match (which, told.number("state")) {
             (Which::Frequency, Some(khz)) if khz > 0 => {
@@ -545,7 +546,8 @@ impl Question for Power {
         let tasks = (0..).map(TaskId).zip(&self.tasks);
         let mut tasks: Vec<TaskPower> = tasks
             .filter_map(|(task, work)| {
-                let (known, mean_hz) = (work.known, work.hz()?);
+                let known = work.known;
+                let mean_hz = work.hz()?;
                 // 1 ns x 1 kHz is a millionth of a cycle.
                 Some(TaskPower { task, known, cycles: work.product as f64 / 1e6, mean_hz })
             })

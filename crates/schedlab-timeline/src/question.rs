@@ -282,7 +282,8 @@ pub fn span_of(source: &mut dyn EventSource) -> io::Result<Span> {
     if let Some(span) = source.info().span {
         return Ok(span);
     }
-    let (mut first, mut last) = (None, Nanos::ZERO);
+    let mut first = None;
+    let mut last = Nanos::ZERO;
     let mut batch = Vec::new();
     while source.next(&mut batch)? {
         first = first.or_else(|| first_instant(&batch));
@@ -353,7 +354,8 @@ impl<Q: Question> Pass<Q> {
         arguments: &dyn Fn(usize) -> Option<Cow<'a, str>>,
     ) -> bool {
         debug_assert!(self.started);
-        let (mut rest, mut before) = (batch, 0);
+        let mut rest = batch;
+        let mut before = 0;
         if !self.open {
             let from = self.state.window.start;
             before = batch.iter().position(|event| event.time >= from).unwrap_or(batch.len());
@@ -401,7 +403,9 @@ impl<Q: Question> Pass<Q> {
         let mut warnings = state.warnings();
         warnings.extend_from_slice(warned);
         warnings.extend(check::warning(&checked, &state));
-        let (origin, observed, known) = (state.origin, state.window, state.known());
+        let origin = state.origin;
+        let observed = state.window;
+        let known = state.known();
         Reply { answer, origin, observed, state, warnings, known, checked }
     }
 

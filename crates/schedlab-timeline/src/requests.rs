@@ -377,7 +377,8 @@ impl Question for Requests {
             })
         });
         let unfinished = (begun + self.found.len() - requests.len()) as u64;
-        let (unbegun, instead) = (self.unbegun, instead.unwrap_or_default());
+        let unbegun = self.unbegun;
+        let instead = instead.unwrap_or_default();
         let stacks = self.lives.stacks();
         RequestsAnswer { requests, spent, unfinished, unbegun, occupants, instead, blocked, stacks }
     }

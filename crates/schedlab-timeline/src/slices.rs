@@ -173,7 +173,8 @@ impl Slices {
 
 /// An interval of a CPU of which nothing else is known yet.
 const fn bare(cpu: Cpu, from: Nanos, to: Nanos) -> Slice {
-    let (task, comm) = (TaskId::NONE, CommId::UNKNOWN);
+    let task = TaskId::NONE;
+    let comm = CommId::UNKNOWN;
     Slice { cpu, from, to, task, comm, left: None, interrupts: Nanos::ZERO }
 }
 
@@ -189,7 +190,8 @@ impl Question for Slices {
     type Answer = SlicesAnswer;
 
     fn see(&mut self, change: &Change, state: &State) {
-        let (limit, answer) = (self.limit, &mut self.answer);
+        let limit = self.limit;
+        let answer = &mut self.answer;
         match *change {
             Change::Switch(ref switch @ Switch { at, cpu, was, since, left, is, wait, .. }) => {
                 let interrupts = self.interrupts.switched(switch, state);

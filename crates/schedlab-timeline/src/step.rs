@@ -128,7 +128,8 @@ impl State {
             false => TaskId::NONE,
         };
         let here = &mut self.cpus[cpu.index()];
-        let (was, since) = (here.occupant, here.since);
+        let was = here.occupant;
+        let since = here.since;
         here.blind = false;
         here.yields = false;
         here.mute_idle &= !idled;

@@ -287,7 +287,8 @@ impl Limited {
                 self.refill(at, spans, state);
             }
             (None, Some(Out { from, cpu, .. })) => {
-                let (span, group) = (Span::new(from, at), self.group);
+                let span = Span::new(from, at);
+                let group = self.group;
                 spans.push(Throttled { span, task, cpu, group, certain: false });
             }
             (None, None) => {}
@@ -442,7 +443,8 @@ impl Throttling {
             if let Some(Early { idle: Some(from), until: Some(until), .. }) = early
                 && began - until <= RESUMED_WITHIN
             {
-                let (span, group) = (Span::new(from, until), one.group);
+                let span = Span::new(from, until);
+                let group = one.group;
                 self.spans.push(Throttled { span, task, cpu, group, certain: true });
             }
             let has_ended =

@@ -31,7 +31,8 @@ impl Total {
     /// A total that does not grow with the length of the trace: a quantile, a mean, a share.
     #[must_use]
     pub(crate) fn level(name: &str, unit: Unit, better: Better, about: &str) -> Self {
-        let (name, about) = (name.to_owned(), about.to_owned());
+        let name = name.to_owned();
+        let about = about.to_owned();
         Self { name, unit, better, grows: false, about, need: None }
     }
 

@@ -227,7 +227,8 @@ impl Waiting {
         if at <= self.since {
             return;
         }
-        let (mut from, mut to) = (self.since, at);
+        let mut from = self.since;
+        let mut to = at;
         self.since = at;
         if let Some(window) = self.fixed {
             (from, to) = (from.max(window.start), to.min(window.end));

@@ -178,7 +178,8 @@ impl State {
         };
         let by = self.cpus[logged.cpu.index()].occupant.task().unwrap_or(TaskId::NONE);
         self.tasks[id.index()].moved = true;
-        let (at, by_cpu) = (self.now, logged.cpu);
+        let at = self.now;
+        let by_cpu = logged.cpu;
         let for_affinity = by.is_some() && self.is_stopper(by) && self.is_asked(by, to, when);
         let moved = Moved { at, task: id, from, queue, to, when, for_affinity, by_cpu, by };
         see(&Change::Moved(moved), self);

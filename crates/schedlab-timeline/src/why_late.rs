@@ -362,7 +362,8 @@ impl Lives {
             }
             (Activity::Sleeping { .. } | Activity::New, Some(waker)) => {
                 if waker.context == Context::Unknown {
-                    let (doing, stack) = (Doing::Woken, piece.stack);
+                    let doing = Doing::Woken;
+                    let stack = piece.stack;
                     return out.push(Spent { span, task, doing, depth, stack });
                 }
                 let by_task = waker.context == Context::Task && waker.task.is_some();
@@ -446,7 +447,8 @@ impl Lives {
         let past = self.tasks.get(task.index()).map_or(&[][..], |life| &life.past);
         let mut times = BTreeMap::<Option<StackId>, (u64, Nanos)>::new();
         for piece in past.iter().filter(|it| matches!(it.activity, Activity::Sleeping { .. })) {
-            let (start, end) = (piece.span.start.max(within.start), piece.span.end.min(within.end));
+            let start = piece.span.start.max(within.start);
+            let end = piece.span.end.min(within.end);
             if start < end {
                 let sum = times.entry(piece.stack).or_default();
                 *sum = (sum.0 + 1, sum.1 + (end - start));
@@ -488,7 +490,8 @@ impl Question for WhyLate {
         self.lives.end(state);
         let mut spent = Vec::new();
         self.lives.walk(task, window, 0, &mut spent);
-        let (occupants, blocked) = (self.lives.occupants(), self.lives.blocked(task, window));
+        let occupants = self.lives.occupants();
+        let blocked = self.lives.blocked(task, window);
         Some(WhyLateAnswer { task, spent, occupants, blocked, stacks: self.lives.stacks() })
     }
 }

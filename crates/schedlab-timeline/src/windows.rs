@@ -158,7 +158,8 @@ impl State {
         };
         let pids: Vec<_> = self.tasks.iter().enumerate().skip(1).filter_map(current).collect();
         pids.into_iter().for_each(|(pid, number)| self.pids.set(pid, number));
-        let (logs, names) = (std::mem::take(&mut self.logs), std::mem::take(&mut self.names));
+        let logs = std::mem::take(&mut self.logs);
+        let names = std::mem::take(&mut self.names);
         let all = std::mem::take(&mut self.tasks);
         for (old, mut task) in all.into_iter().enumerate() {
             let number = numbers[old];

@@ -142,7 +142,8 @@ impl Spelling {
 
     /// A field's bytes, wherever in the record they lie.
     fn content<'a>(&self, field: &Field, body: &'a [u8]) -> Option<&'a [u8]> {
-        let (at, size) = (field.offset as usize, field.size as usize);
+        let at = field.offset as usize;
+        let size = field.size as usize;
         // The last array of a record may have as many elements as there is room.
         let open = field.place == Place::Inline && size == 0;
         let place = if open { body.get(at..)? } else { body.get(at..at.checked_add(size)?)? };

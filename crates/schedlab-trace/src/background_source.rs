@@ -55,7 +55,8 @@ pub(crate) struct Ahead {
 /// `source`, read ahead; its info must be complete but for names. Where no further thread can be started
 /// it is read by its caller.
 pub(crate) fn ahead(mut source: impl Portable) -> Box<dyn EventSource> {
-    let (spelling, bodies) = (source.spelling(), Kept::default());
+    let spelling = source.spelling();
+    let bodies = Kept::default();
     let (sender, full) = sync_channel(READY);
     let (empty, emptied) = channel();
     // The thread is given the source once it is there: one that is not started would take it along.
@@ -63,7 +64,8 @@ pub(crate) fn ahead(mut source: impl Portable) -> Box<dyn EventSource> {
     let life = move || given.recv().ok().map(|source| read(source, &sender, &emptied));
     match std::thread::Builder::new().name("ahead".to_owned()).spawn(life) {
         Ok(thread) => {
-            let (info, warnings) = (take_info(&mut source), source.warnings().to_vec());
+            let info = take_info(&mut source);
+            let warnings = source.warnings().to_vec();
             match give.send(source) {
                 Ok(()) => {
                     let line = Some(Line { full, empty, thread });

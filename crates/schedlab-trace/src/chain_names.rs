@@ -158,7 +158,9 @@ impl ChainNames {
         text: &mut String,
     ) {
         let mut known = self.known();
-        let (mut context, mut first, mut is_return) = (None, true, false);
+        let mut context = None;
+        let mut first = true;
+        let mut is_return = false;
         for word in chain {
             if word >= CONTEXTS {
                 context = Some(word);

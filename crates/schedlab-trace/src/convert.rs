@@ -220,7 +220,8 @@ fn drive(source: &mut dyn EventSource, sink: &mut dyn EventSink) -> io::Result<C
     let mut names = TaskNames::new(source.info().comms.clone());
     let mut converted = Converted::default();
     let mut batch = Vec::new();
-    let (mut first, mut last) = (None, None);
+    let mut first = None;
+    let mut last = None;
     sink.begin(source.info())?;
     while source.next(&mut batch)? {
         for (index, event) in batch.iter().enumerate() {
@@ -263,7 +264,8 @@ fn besides(info: &TraceInfo, events: Option<(Nanos, Nanos)>) -> impl Iterator<It
             .zip(events)
             .filter(|(span, (first, last))| span.start < *first || *last < span.end)
             .map(|(span, (first, last))| {
-                let (before, after) = (first - span.start, span.end - last);
+                let before = first - span.start;
+                let after = span.end - last;
                 format!("that nothing happened in the {before} before and the {after} after")
             }),
     ];

@@ -116,17 +116,20 @@ impl<const BIG: bool> Decoding<'_, '_, BIG> {
     fn push(&mut self, entry: &Entry) {
         match entry.plan {
             Plan::Switch { prev, prev_prio, prev_state, prev_comm, next, next_prio, next_comm } => {
-                let (prev, next) = (self.pid(prev), self.pid(next));
+                let prev = self.pid(prev);
+                let next = self.pid(next);
                 self.called(prev, prev_comm);
                 self.called(next, next_comm);
-                let (prev_prio, next_prio) = (self.prio(prev_prio), self.prio(next_prio));
+                let prev_prio = self.prio(prev_prio);
+                let next_prio = self.prio(next_prio);
                 let left = self.left(prev_state);
                 self.emit(What::Switch { prev, prev_prio, left, next, next_prio });
             }
             Plan::Waking { pid, prio, cpu, comm } => {
                 let pid = self.pid(pid);
                 self.called(pid, comm);
-                let (prio, last_cpu) = (self.prio(prio), self.place(cpu));
+                let prio = self.prio(prio);
+                let last_cpu = self.place(cpu);
                 self.emit(What::Waking { pid, prio, last_cpu });
             }
             Plan::Wakeup { pid, prio, cpu, comm, success, new } => {
@@ -136,13 +139,15 @@ impl<const BIG: bool> Decoding<'_, '_, BIG> {
                 }
                 let pid = self.pid(pid);
                 self.called(pid, comm);
-                let (prio, cpu) = (self.prio(prio), self.place(cpu));
+                let prio = self.prio(prio);
+                let cpu = self.place(cpu);
                 self.emit(What::Wakeup { pid, prio, cpu, new });
             }
             Plan::Migrate { pid, from, to, comm } => {
                 let pid = self.pid(pid);
                 self.called(pid, comm);
-                let (from, to) = (self.place(from), self.place(to));
+                let from = self.place(from);
+                let to = self.place(to);
                 self.emit(What::Migrate { pid, from, to });
             }
             _ => {

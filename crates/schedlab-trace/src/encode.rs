@@ -51,7 +51,8 @@ impl Encoder {
         let mut formats = kernel_formats();
         formats.push((mark::SYSTEM.into(), mark::format_text(MARK, &info.marks)));
         let comms = TaskComms::new(info.comms.clone());
-        let (others, body) = (Vec::new(), Vec::new());
+        let others = Vec::new();
+        let body = Vec::new();
         let mut encoder = Self { formats, others, comms, body };
         encoder.learn(&info.others);
         encoder
@@ -184,7 +185,8 @@ impl Encoder {
     pub(crate) fn write(&self, packed: Packed, body: &mut [u8; SHORT]) {
         let comms = &self.comms;
         let [one, other] = packed.prios;
-        let (first, second) = (packed.first, packed.second.cast_signed());
+        let first = packed.first;
+        let second = packed.second.cast_signed();
         put(body, 0, packed.head());
         match packed.id {
             SWITCH => {
@@ -215,7 +217,8 @@ impl Encoder {
             }
             EXIT => task(body, 8, comms.named(first), one),
             RENAME => {
-                let ((pid, before), (_, after)) = (comms.named(first), comms.named(packed.second));
+                let (pid, before) = comms.named(first);
+                let (_, after) = comms.named(packed.second);
                 int(body, 8, pid.0);
                 put(body, 12, before);
                 put(body, 28, after);
@@ -274,7 +277,8 @@ type Fields<'a> = &'a [(&'a str, u32)];
 
 fn kernel_formats() -> Vec<(String, String)> {
     let comm = ("char comm[16]", 16);
-    let (pid, prio) = (("pid_t pid", 4), ("int prio", 4));
+    let pid = ("pid_t pid", 4);
+    let prio = ("int prio", 4);
     let task = "comm=%s pid=%d prio=%d";
     let args = "REC->comm, REC->pid, REC->prio";
     let woken = [comm, pid, prio, ("int target_cpu", 4)];

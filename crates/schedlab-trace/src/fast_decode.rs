@@ -71,9 +71,11 @@ impl<'a> Record<'a> {
     /// Takes note of a task's name, which is an event of its own when it is news.
     #[inline(always)]
     fn called(&self, pid: Word, comm: u8, names: &mut impl Called, out: &mut impl Out) {
-        let (pid, comm) = (self.pid(pid), self.name(comm));
+        let pid = self.pid(pid);
+        let comm = self.name(comm);
         if names.called(pid, comm) {
-            let (comm, event) = (*comm, self.event(What::Lost { count: None }));
+            let comm = *comm;
+            let event = self.event(What::Lost { count: None });
             out.aside(move |batch| renamed(event, pid, comm, batch));
         }
     }
@@ -94,8 +96,10 @@ impl<'a> Record<'a> {
         self.called(at.pid, at.comm, names, out);
         self.called(at.next, at.next_comm, names, out);
         let left = self.left(decoder);
-        let (prev, prev_prio) = (self.pid(at.pid), self.prio(at.prio));
-        let (next, next_prio) = (self.pid(at.next), self.prio(at.next_prio));
+        let prev = self.pid(at.pid);
+        let prev_prio = self.prio(at.prio);
+        let next = self.pid(at.next);
+        let next_prio = self.prio(at.next_prio);
         out.put(self.event(What::Switch { prev, prev_prio, left, next, next_prio }));
     }
 
@@ -103,7 +107,9 @@ impl<'a> Record<'a> {
     fn waking(&self, names: &mut impl Called, out: &mut impl Out) {
         let at = self.at;
         self.called(at.pid, at.comm, names, out);
-        let (pid, prio, last_cpu) = (self.pid(at.pid), self.prio(at.prio), self.place(at.there));
+        let pid = self.pid(at.pid);
+        let prio = self.prio(at.prio);
+        let last_cpu = self.place(at.there);
         out.put(self.event(What::Waking { pid, prio, last_cpu }));
     }
 
@@ -111,7 +117,9 @@ impl<'a> Record<'a> {
     fn wakeup(&self, new: bool, names: &mut impl Called, out: &mut impl Out) {
         let at = self.at;
         self.called(at.pid, at.comm, names, out);
-        let (pid, prio, cpu) = (self.pid(at.pid), self.prio(at.prio), self.place(at.there));
+        let pid = self.pid(at.pid);
+        let prio = self.prio(at.prio);
+        let cpu = self.place(at.there);
         out.put(self.event(What::Wakeup { pid, prio, cpu, new }));
     }
 
@@ -119,7 +127,9 @@ impl<'a> Record<'a> {
     fn migrate(&self, names: &mut impl Called, out: &mut impl Out) {
         let at = self.at;
         self.called(at.pid, at.comm, names, out);
-        let (pid, from, to) = (self.pid(at.pid), self.place(at.there), self.place(at.next));
+        let pid = self.pid(at.pid);
+        let from = self.place(at.there);
+        let to = self.place(at.next);
         out.put(self.event(What::Migrate { pid, from, to }));
     }
 }

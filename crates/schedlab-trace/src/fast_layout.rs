@@ -146,7 +146,10 @@ impl Near {
 
 /// The places of one task: its pid, its priority, a CPU, and its name.
 fn task(common: Places, [pid, prio, cpu]: [Slot; 3], comm: NameSlot) -> Option<Places> {
-    let (comm, pid, prio, there) = (name(comm)?, word(pid)?, word(prio)?, word(cpu)?);
+    let comm = name(comm)?;
+    let pid = word(pid)?;
+    let prio = word(prio)?;
+    let there = word(cpu)?;
     Some(Places { comm, pid, prio, there, ..common })
 }
 

@@ -38,7 +38,8 @@ impl Input {
     /// Bytes in memory, under a name for messages.
     pub(crate) fn memory(path: &Path, bytes: Vec<u8>) -> Self {
         let len = bytes.len() as u64;
-        let (path, bytes) = (path.to_owned(), Bytes::Memory(Arc::new(bytes)));
+        let path = path.to_owned();
+        let bytes = Bytes::Memory(Arc::new(bytes));
         Self { path, bytes, len, budget: Budget::new(len) }
     }
 
@@ -54,7 +55,8 @@ impl Input {
             Bytes::File(file) => Bytes::File(file.try_clone()?),
             Bytes::Memory(bytes) => Bytes::Memory(Arc::clone(bytes)),
         };
-        let (path, len) = (self.path.clone(), self.len);
+        let path = self.path.clone();
+        let len = self.len;
         Ok(Self { path, bytes, len, budget: Budget::new(len) })
     }
 

@@ -104,7 +104,8 @@ impl Visit for Page<'_> {
 
     fn lost(&mut self, time: u64, count: u32) {
         let what = What::Lost { count: NonZeroU32::new(count) };
-        let (by, context) = (Pid::IDLE, Context::Task);
+        let by = Pid::IDLE;
+        let context = Context::Task;
         self.out.push(Event { time: Nanos(time), by, cpu: self.cpu, context, what });
     }
 }

@@ -255,7 +255,8 @@ impl Merge {
         self.tree.clear();
         self.tree.resize(size, 0);
         for node in (1..size).rev() {
-            let (a, b) = (winners[node * 2], winners[node * 2 + 1]);
+            let a = winners[node * 2];
+            let b = winners[node * 2 + 1];
             winners[node] = a.min(b);
             self.tree[node] = a.max(b);
         }
@@ -267,7 +268,9 @@ impl Merge {
     #[inline(always)]
     fn play(&mut self, lanes: &mut impl Lanes, out: &mut impl Out) -> io::Result<bool> {
         let Self { tree, base, until, .. } = self;
-        let (tree, base, until) = (tree.as_mut_slice(), *base, *until);
+        let tree = tree.as_mut_slice();
+        let base = *base;
+        let until = *until;
         let size = tree.len();
         let beyond = head(size, base, 0, until);
         while !out.is_full() {

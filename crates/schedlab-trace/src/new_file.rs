@@ -341,7 +341,8 @@ fn refuse_planted(path: &Path, meta: &Metadata, folder: &Path) -> io::Result<()>
     if is_ours || !is_shared(&within) {
         return Ok(());
     }
-    let (path, owner) = (path.display(), meta.uid());
+    let path = path.display();
+    let owner = meta.uid();
     Err(io::Error::new(
         io::ErrorKind::PermissionDenied,
         format!(

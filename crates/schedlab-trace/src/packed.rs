@@ -172,7 +172,8 @@ fn member(input: &Input) -> Result<Box<dyn Read>, TraceError> {
         }
         [first, second, ..] => {
             let count = members.len();
-            let (first, second) = (&first.name, &second.name);
+            let first = &first.name;
+            let second = &second.name;
             let what = format!("it holds {count} traces ({first}, {second}): unpack one of them");
             Err(refused(input, &what))
         }
@@ -189,7 +190,8 @@ fn directory(input: &Input) -> io::Result<Option<Vec<u8>>> {
         return Ok(None);
     };
     let word = |at: usize| u64::from(u32::from_le_bytes([0, 1, 2, 3].map(|byte| tail[at + byte])));
-    let (length, start) = (word(at + 12), word(at + 16));
+    let length = word(at + 12);
+    let start = word(at + 16);
     if start + length > input.len() || !input.budget().take(length) {
         return Ok(None);
     }

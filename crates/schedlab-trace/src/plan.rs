@@ -187,18 +187,24 @@ fn compile(format: &Format) -> Option<(Plan, u16, Kind)> {
             Kind::Switch,
         ),
         ("sched", "sched_waking") => {
-            let (pid, prio, cpu) = (slot("pid")?, slot("prio")?, slot("target_cpu")?);
+            let pid = slot("pid")?;
+            let prio = slot("prio")?;
+            let cpu = slot("target_cpu")?;
             (Plan::Waking { pid, prio, cpu, comm: comm("comm") }, Kind::Waking)
         }
         ("sched", "sched_wakeup" | "sched_wakeup_new") => {
             let new = format.name == "sched_wakeup_new";
-            let (pid, prio, cpu) = (slot("pid")?, slot("prio")?, slot("target_cpu")?);
+            let pid = slot("pid")?;
+            let prio = slot("prio")?;
+            let cpu = slot("target_cpu")?;
             let kind = if new { Kind::WakeupNew } else { Kind::Wakeup };
             let success = slot("success");
             (Plan::Wakeup { pid, prio, cpu, comm: comm("comm"), success, new }, kind)
         }
         ("sched", "sched_migrate_task") => {
-            let (pid, from, to) = (slot("pid")?, slot("orig_cpu")?, slot("dest_cpu")?);
+            let pid = slot("pid")?;
+            let from = slot("orig_cpu")?;
+            let to = slot("dest_cpu")?;
             (Plan::Migrate { pid, from, to, comm: comm("comm") }, Kind::Migrate)
         }
         ("sched", "sched_process_fork") => {
@@ -209,7 +215,9 @@ fn compile(format: &Format) -> Option<(Plan, u16, Kind)> {
             (Plan::Exit { pid: slot("pid")?, comm: comm("comm") }, Kind::Exit)
         }
         (mark::SYSTEM, mark::NAME) => {
-            let (pid, mark, phase) = (slot("pid")?, slot("mark")?, slot("phase")?);
+            let pid = slot("pid")?;
+            let mark = slot("mark")?;
+            let phase = slot("phase")?;
             (Plan::Mark { pid, mark, phase, request: slot("request") }, Kind::Mark)
         }
         ("task", "task_rename") => {

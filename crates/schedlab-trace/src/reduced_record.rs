@@ -73,14 +73,18 @@ impl ReducedRecord {
     #[inline(always)]
     pub(crate) fn put(&self, cpu: Cpu, names: &mut Names, out: &mut impl Out) -> bool {
         let pid = Pid(self.pid);
-        let (prio, more) = (Prio(self.prio), self.more);
+        let prio = Prio(self.prio);
+        let more = self.more;
         let places = [Cpu(more as u16), Cpu((more >> 16) as u16)];
         match self.form {
             Form::Switch => {
                 self.called(cpu, self.by.cast_signed(), more, names, out);
                 self.called(cpu, self.pid, self.name, names, out);
-                let (prev, prev_prio) = (Pid(self.by.cast_signed()), Prio(self.by_prio));
-                let (left, next, next_prio) = (self.left, pid, prio);
+                let prev = Pid(self.by.cast_signed());
+                let prev_prio = Prio(self.by_prio);
+                let left = self.left;
+                let next = pid;
+                let next_prio = prio;
                 let what = What::Switch { prev, prev_prio, left, next, next_prio };
                 out.put(self.event(cpu, what));
             }
@@ -204,7 +208,8 @@ impl Record<'_> {
     #[inline(always)]
     fn switched(&self, decoder: &Decoder, numbers: &mut Numbers) -> Option<ReducedRecord> {
         let at = self.at;
-        let (prev, next) = (self.word(at.pid), self.word(at.next));
+        let prev = self.word(at.pid);
+        let next = self.word(at.next);
         let name = self.number(numbers, next, at.next_comm);
         let reduced = ReducedRecord {
             time: self.stamp.time,

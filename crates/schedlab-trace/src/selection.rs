@@ -126,7 +126,9 @@ impl<'p> Choice<'p> {
     ) -> Self {
         let formats = header.formats.iter().map(|(system, text)| (system.as_str(), text.as_str()));
         let decoder = Decoder::new(header.encoding, formats.filter(|_| part.tasks.is_some()));
-        let (names, events, lost) = (Names::default(), Vec::new(), BTreeMap::new());
+        let names = Names::default();
+        let events = Vec::new();
+        let lost = BTreeMap::new();
         Self { part, clock: Box::new(clock), decoder, names, events, lost }
     }
 

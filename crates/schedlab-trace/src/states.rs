@@ -30,8 +30,10 @@ impl States {
     /// Reads the meaning out of a `print fmt`; what it lacks is filled by the kernel's rule that a
     /// bit above all letters means displaced.
     pub(crate) fn parse(print: &str) -> Self {
-        let (lowest, small) = ([Left::Other; 64], [Left::Other; SMALL]);
-        let (raw, waking_is_flag) = (false, false);
+        let lowest = [Left::Other; 64];
+        let small = [Left::Other; SMALL];
+        let raw = false;
+        let waking_is_flag = false;
         let mut states = Self { lowest, mask: 0, preempted: 0, raw, waking_is_flag, small };
         let mut letters = Vec::new();
         if let Some(flags) = print.split_once("__print_flags(").map(|parts| parts.1) {

@@ -195,7 +195,8 @@ impl Synthetic {
         self.emit(waker, by, context, What::Waking { pid: pid(task), prio, last_cpu: Cpu(last) });
         let place = self.place(last, waker);
         if place != last {
-            let (from, to) = (Cpu(last), Cpu(place));
+            let from = Cpu(last);
+            let to = Cpu(place);
             self.emit(waker, by, context, What::Migrate { pid: pid(task), from, to });
         }
         self.tasks[task as usize].last_cpu = place;
@@ -228,7 +229,8 @@ impl Synthetic {
     fn limit(&mut self, cpu: u16) {
         if !self.cpus[usize::from(cpu)].expires {
             self.cpus[usize::from(cpu)].expires = true;
-            let (at, dispatch) = (self.time + SLICE_NS, self.cpus[usize::from(cpu)].dispatch);
+            let at = self.time + SLICE_NS;
+            let dispatch = self.cpus[usize::from(cpu)].dispatch;
             self.plan_next(at, Next::Pause(cpu, dispatch));
         }
     }

@@ -49,7 +49,8 @@ pub(crate) fn check(request: &Request, domains: &[Vec<Domain>]) -> Result<(), Vm
 
 /// What differs in the domains of one CPU: the setting with its value, and why.
 fn wrong(request: &Request, cpu: usize, told: &[&Domain]) -> Option<(&'static str, u32, String)> {
-    let (cpus, Arrangement { sockets, threads, nodes }) = (request.cpus, request.topology);
+    let cpus = request.cpus;
+    let Arrangement { sockets, threads, nodes } = request.topology;
     let widest = |fits: &dyn Fn(&Domain) -> bool| {
         told.iter().rfind(|domain| fits(domain)).map(|domain| domain.cpus.len())
     };

@@ -16,8 +16,8 @@ use std::process::{Command, Stdio};
 pub fn run(command: &mut Command, doing: &str) -> Result<String, VmError> {
     let io = || VmError::io(doing.to_owned());
     let signals = signal::catch().map_err(io())?;
-    let (mut said, mut wrong) =
-        (memory::file("stdout").map_err(io())?, memory::file("stderr").map_err(io())?);
+    let mut said = memory::file("stdout").map_err(io())?;
+    let mut wrong = memory::file("stderr").map_err(io())?;
     command.stdin(Stdio::null()).stdout(said.try_clone().map_err(io())?);
     command.stderr(wrong.try_clone().map_err(io())?);
     process::die_with_parent(command);

@@ -37,7 +37,8 @@ impl Requested {
     /// Whether it is one call of a function, from its entry to its return.
     #[must_use]
     pub fn is_one_call(&self) -> bool {
-        let (begin, end) = (&self.begin, &self.end);
+        let begin = &self.begin;
+        let end = &self.end;
         begin.place == end.place && !begin.at_return && end.at_return && begin.key.is_none()
     }
 }
@@ -118,7 +119,8 @@ impl FromStr for Requested {
             None if places.contains("..") => format!("{}..{}", begin.place, end.place),
             None => begin.place.clone(),
         };
-        let (program, text) = (program.to_owned(), text.to_owned());
+        let program = program.to_owned();
+        let text = text.to_owned();
         Ok(Self { name, program, begin, end, optional, text })
     }
 }

@@ -48,7 +48,8 @@ impl FitLine {
     /// A line through all points, with a band of one width.
     #[must_use]
     pub const fn all(offset: f64, gradient: f64, sigma: f64) -> Self {
-        let (from, to) = (f64::NEG_INFINITY, f64::INFINITY);
+        let from = f64::NEG_INFINITY;
+        let to = f64::INFINITY;
         Self { from, to, offset, gradient, spread: [sigma; 2] }
     }
 
@@ -115,7 +116,8 @@ fn draw_line(
     (first, last): (f64, f64),
     colour: Colour,
 ) {
-    let (low, high) = (line.from.max(panel.x.low), line.to.min(panel.x.high));
+    let low = line.from.max(panel.x.low);
+    let high = line.to.min(panel.x.high);
     let at_end = |x: f64, shift: f64| panel.at(x, line.at(x) + shift);
     let [begin, end] = line.spread;
     if begin > 0.0 || end > 0.0 {
@@ -128,7 +130,8 @@ fn draw_line(
             scene.lines(Stroke::solid(colour, PX / 2), edges);
         }
     }
-    let (first, last) = (first.max(low), last.min(high));
+    let first = first.max(low);
+    let last = last.min(high);
     let part = |from: f64, to: f64| (at_end(from, 0.0), at_end(to, 0.0));
     let guess = Stroke::dashed(colour, PX, 4 * PX, 4 * PX);
     scene.lines(guess, vec![part(low, first), part(last, high)]);
@@ -138,7 +141,8 @@ fn draw_line(
 impl Fit {
     /// Where the lines change.
     fn uprights(&self, scene: &mut Scene, panel: &Panel, theme: &Theme) {
-        let (top, bottom) = (panel.plot.y, panel.plot.bottom());
+        let top = panel.plot.y;
+        let bottom = panel.plot.bottom();
         let upright = |&x: &f64| (at(panel.x_at(x), top), at(panel.x_at(x), bottom));
         let stroke = Stroke::dashed(theme.axis, PX, 2 * PX, 3 * PX);
         scene.lines(stroke, self.changes.iter().map(upright).collect());

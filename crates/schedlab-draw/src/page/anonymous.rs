@@ -146,7 +146,8 @@ impl EventSource for Anonymous<'_> {
         }
         // Streams learn tracepoints, marks and names on the way.
         let told = self.source.info();
-        let (old, new) = (&self.info, told);
+        let old = &self.info;
+        let new = told;
         let is_new = old.marks.len() != new.marks.len()
             || old.others.len() != new.others.len()
             || old.comms.len() != new.comms.len();

@@ -469,8 +469,8 @@ impl Points {
             }
             Change::Other { at, cpu, format } if self.shows(format, state) => {
                 let task = state.cpu(cpu).and_then(|known| known.occupant.task());
-                let (name, task) =
-                    (self.marks + usize::from(format), task.map_or(0, |task| task.0));
+                let name = self.marks + usize::from(format);
+                let task = task.map_or(0, |task| task.0);
                 self.push(window, at, Point { cpu: cpu.0, time: 0, name, phase: 2, task, said: 0 });
             }
             _ => {}

@@ -35,12 +35,14 @@ impl<'r> Cells<'r> {
         let mut cells: BTreeMap<(&str, &Point), Cell<'r>> = BTreeMap::new();
         let mut left_out = 0;
         for run in runs {
-            let (failed, censored) = (run.failure().is_some(), run.is_censored());
+            let failed = run.failure().is_some();
+            let censored = run.is_censored();
             if !run.is_whole() && !censored && !failed {
                 left_out += 1;
                 continue;
             }
-            let (workload, point) = (&run.manifest.workload, &run.manifest.point);
+            let workload = &run.manifest.workload;
+            let point = &run.manifest.point;
             let cell = cells.entry((workload, point)).or_insert_with(|| Cell {
                 workload: workload.clone(),
                 point: point.clone(),

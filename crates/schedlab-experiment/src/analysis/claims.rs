@@ -252,7 +252,8 @@ fn decide(claim: &Claim, numbers: &Numbers, level: f64, exact: bool) -> Decided 
     }
     if let Some(effect) = paired(of_blocks) {
         let (low, high) = effect.interval(level);
-        let (low, high) = (back(low), back(high));
+        let low = back(low);
+        let high = back(high);
         let finding = found(claim, low, high);
         return Decided { interval: Some((low, high)), finding, ..open };
     }

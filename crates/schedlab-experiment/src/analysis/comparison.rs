@@ -265,7 +265,8 @@ fn of_workload(
     let places = |cells: &Cells<'_>| -> Vec<Point> {
         cells.of(label).map(|cell| cell.point.clone()).collect()
     };
-    let (before, after) = (places(first), places(second));
+    let before = places(first);
+    let after = places(second);
     let common: Vec<Point> = before.iter().filter(|p| after.contains(p)).cloned().collect();
     let only = |mine: &[Point], others: &[Point]| -> Vec<Point> {
         mine.iter().filter(|p| !others.contains(p)).cloned().collect()

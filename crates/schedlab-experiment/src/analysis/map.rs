@@ -141,7 +141,8 @@ impl Map {
         let pairs: usize =
             groups.iter().map(|group| group.len() * group.len().saturating_sub(1) / 2).sum();
         let gap = |a: &Cell, b: &Cell| gap(a, b, RISK_BEST / pairs.max(1) as f64);
-        let (mut best, mut flat) = (Vec::new(), BTreeSet::new());
+        let mut best = Vec::new();
+        let mut flat = BTreeSet::new();
         for group in &groups {
             let sign = if lower_is_better { 1.0 } else { -1.0 };
             let least = group.iter().min_by(|a, b| (sign * a.1.log).total_cmp(&(sign * b.1.log)));
@@ -183,7 +184,8 @@ impl Map {
     /// By how much a run varies: a percentage, or two where cells differ in it.
     #[must_use]
     pub(crate) fn varies(&self) -> String {
-        let (least, most) = (self.sigma_range.0 * 100.0, self.sigma_range.1 * 100.0);
+        let least = self.sigma_range.0 * 100.0;
+        let most = self.sigma_range.1 * 100.0;
         match most > 1.5 * least {
             true => format!("{least:.1} to {most:.1} %"),
             false => format!("{:.1} %", self.sigma * 100.0),
@@ -270,8 +272,10 @@ fn groups(means: &[Vec<Option<Cell>>], choice: Choice) -> Vec<Vec<Placed>> {
 /// What two cells must differ by, two-sided at `level`: Welch's test with moderated variances. Infinite
 /// where a cell's noise is not known.
 fn gap(a: &Cell, b: &Cell, level: f64) -> f64 {
-    let (va, vb) = (a.error().powi(2), b.error().powi(2));
-    let (da, db) = (a.variance.degrees, b.variance.degrees);
+    let va = a.error().powi(2);
+    let vb = b.error().powi(2);
+    let da = a.variance.degrees;
+    let db = b.variance.degrees;
     if da <= 0.0 || db <= 0.0 {
         return f64::INFINITY;
     }
@@ -287,7 +291,8 @@ pub(super) fn reach(p: f64, degrees: f64) -> f64 {
 /// Edges along the rows: change points of each row, kept where neighbouring rows agree and their
 /// common step stands out against the noise, corrected for all places where one could be.
 fn edges(plane: &Plane, means: &[Vec<Option<Cell>>], upwards: bool) -> Vec<Edge> {
-    let (rows, columns) = (means.len(), means.first().map_or(0, Vec::len));
+    let rows = means.len();
+    let columns = means.first().map_or(0, Vec::len);
     if columns < 2 {
         return Vec::new();
     }

@@ -67,7 +67,8 @@ pub(crate) fn winner(
     all.retain(|s| !knobs.contains(&s.knob.as_str()));
     let chosen = knobs.iter().zip(values);
     all.extend(chosen.map(|(k, v)| Setting { knob: (*k).to_owned(), value: v.clone() }));
-    let (rivals, of) = (map.flat.len(), settings.len());
+    let rivals = map.flat.len();
+    let of = settings.len();
     Ok(Some(Winner { workload: workload.to_owned(), settings: all, rivals, of }))
 }
 

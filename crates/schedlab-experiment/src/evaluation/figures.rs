@@ -76,7 +76,8 @@ impl Prepared {
     #[must_use]
     pub fn figures(&self, runs: &[StoredRun]) -> Vec<Figures> {
         let of = |point: &Point| -> Vec<Seen> {
-            let (axes, name) = (point.axes(), point.benchmark.name);
+            let axes = point.axes();
+            let name = point.benchmark.name;
             let mine = runs.iter().filter(|run| run.is_whole() && run.manifest.workload == name);
             mine.filter(|run| run.manifest.point == axes)
                 .filter_map(|run| Seen::of(run, &point.benchmark))

@@ -223,7 +223,8 @@ impl Evaluation {
 
     /// The points, full speed among them, and what cannot be had here.
     fn points(&self, machine: &dyn Machine, allowed: &CpuSet) -> (Vec<Point>, Vec<String>) {
-        let (mut points, mut left_out) = (Vec::new(), Vec::new());
+        let mut points = Vec::new();
+        let mut left_out = Vec::new();
         for &cpus in &self.cpus {
             if cpus == 0 || cpus > allowed.len() {
                 left_out.push(format!("{cpus} CPUs: this machine has {}", allowed.len()));

@@ -40,7 +40,8 @@ pub fn verdicts(results: &Results) -> Vec<Verdict> {
         };
         let mut say = |question: &str, answer: Option<String>| {
             if let Some(answer) = answer {
-                let (method, question) = (method.to_owned(), question.to_owned());
+                let method = method.to_owned();
+                let question = question.to_owned();
                 all.push(Verdict { method, question, answer });
             }
         };

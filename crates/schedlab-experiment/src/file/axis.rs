@@ -172,7 +172,8 @@ pub(super) fn point(decoder: &mut Decoder<'_>, entry: Entry<'_>, axes: &[Axis]) 
 
 /// `when = { policy = "batch" }`.
 fn when(decoder: &mut Decoder<'_>, entry: Entry<'_>) -> Option<When> {
-    let (place, key) = (entry.place.clone(), entry.key.clone());
+    let place = entry.place.clone();
+    let key = entry.key.clone();
     let mut keys = decoder.table(entry)?;
     let mut rest = keys.rest();
     let (Some((axis, entry)), true) = (rest.pop(), rest.is_empty()) else {
@@ -231,7 +232,8 @@ fn made(
 }
 
 fn listed(decoder: &mut Decoder<'_>, entry: Entry<'_>) -> Vec<Value> {
-    let (place, key) = (entry.place.clone(), entry.key.clone());
+    let place = entry.place.clone();
+    let key = entry.key.clone();
     let items = decoder.items(entry, "an array of values");
     let value = |item: &Entry<'_>| Some((decoder.scalar(item)?, item.place.clone()));
     let values: Vec<Value> = items.iter().filter_map(value).collect();
@@ -273,7 +275,8 @@ fn bound(decoder: &mut Decoder<'_>, keys: &mut Keys<'_>, name: &str) -> Option<B
 
 /// `{ from, to, step }`, `{ from, to, count }`, or `{ from, to, count, log = true }`.
 fn ranged(decoder: &mut Decoder<'_>, entry: Entry<'_>) -> Vec<Value> {
-    let (place, key) = (entry.place.clone(), entry.key.clone());
+    let place = entry.place.clone();
+    let key = entry.key.clone();
     let Some(mut keys) = decoder.table(entry) else { return Vec::new() };
     let mistakes = decoder.mistakes.len();
     let from = bound(decoder, &mut keys, "from");
@@ -316,7 +319,8 @@ fn spread(
     {
         return Err("from, to and step must all be numbers or all be durations".into());
     }
-    let (low, high) = (from.plain(), to.plain());
+    let low = from.plain();
+    let high = to.plain();
     let whole = !timed
         && [Some(from), Some(to), step].into_iter().flatten().all(|b| b.plain().fract() == 0.0);
     if low >= high {

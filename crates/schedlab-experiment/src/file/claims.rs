@@ -85,7 +85,8 @@ fn claim(decoder: &mut Decoder<'_>, mut keys: Keys<'_>, around: &Around<'_>) -> 
     let along = keys.take("along").and_then(|e| along(decoder, &e, around));
     let unit = against.is_none().then(|| metric.as_deref().and_then(run_metrics::find)).flatten();
     let unit = unit.map(|metric| metric.unit);
-    let (low, high) = (keys.take("at_least"), keys.take("at_most"));
+    let low = keys.take("at_least");
+    let high = keys.take("at_most");
     decoder.finish(keys, KEYS);
     let has_bound = low.is_some() || high.is_some();
     let at_least = low.and_then(|e| bound(decoder, &e, unit));
@@ -93,8 +94,8 @@ fn claim(decoder: &mut Decoder<'_>, mut keys: Keys<'_>, around: &Around<'_>) -> 
     if !has_bound {
         decoder.mistake(&place, "claim", "a claim needs at_least, at_most or both");
     }
-    let (at_least, at_most) =
-        (at_least.unwrap_or(f64::NEG_INFINITY), at_most.unwrap_or(f64::INFINITY));
+    let at_least = at_least.unwrap_or(f64::NEG_INFINITY);
+    let at_most = at_most.unwrap_or(f64::INFINITY);
     if at_least > at_most {
         decoder.mistake(&place, "claim", "at_least is greater than at_most");
     }
@@ -111,7 +112,9 @@ fn claim(decoder: &mut Decoder<'_>, mut keys: Keys<'_>, around: &Around<'_>) -> 
             return None;
         }
     };
-    let (says, why, metric) = (says?, why?, metric?);
+    let says = says?;
+    let why = why?;
+    let metric = metric?;
     Some(Claim { says, workload: workload?, machine, metric, at, measure, at_least, at_most, why })
 }
 

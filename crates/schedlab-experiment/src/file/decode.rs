@@ -269,7 +269,8 @@ pub(crate) fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
 
 /// Edit distance with transpositions of neighbours (optimal string alignment).
 fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let a: Vec<char> = a.chars().collect();
+    let b: Vec<char> = b.chars().collect();
     let mut rows: Vec<Vec<usize>> = vec![(0..=b.len()).collect()];
     for i in 1..=a.len() {
         let mut row = vec![i];

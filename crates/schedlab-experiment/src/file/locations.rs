@@ -67,7 +67,8 @@ impl Places {
         (line, column): (usize, usize),
         key: &str,
     ) {
-        let (value, key) = (value.to_owned(), key.to_owned());
+        let value = value.to_owned();
+        let key = key.to_owned();
         self.0.push(Written { part, value, line, column, key });
     }
 

@@ -485,7 +485,8 @@ fn record(decoder: &mut Decoder<'_>, entry: Entry<'_>) -> Option<RecordSpec> {
         }
     });
     decoder.finish(keys, RECORD);
-    let (events, ring_bytes) = (events.unwrap_or_default(), ring.unwrap_or(0));
+    let events = events.unwrap_or_default();
+    let ring_bytes = ring.unwrap_or(0);
     Some(RecordSpec { events, ring_bytes, ..RecordSpec::default() })
 }
 
@@ -536,7 +537,8 @@ fn stop(
 
 /// Repeats at each look: ascending, from 2 on.
 fn looks(decoder: &mut Decoder<'_>, entry: Entry<'_>) -> Vec<u32> {
-    let (place, key) = (entry.place.clone(), entry.key.clone());
+    let place = entry.place.clone();
+    let key = entry.key.clone();
     let expected = "ascending whole numbers from 2 on, such as [6, 10, 20, 40]";
     let items = decoder.items(entry, expected);
     let found: Vec<u32> = items
@@ -593,7 +595,8 @@ fn metric_hook(decoder: &mut Decoder<'_>, entry: Entry<'_>) -> (Vec<String>, Opt
         return (decoder.texts(entry, "an array: program and arguments"), None);
     }
     let Some(mut keys) = decoder.table(entry) else { return Default::default() };
-    let (place, path) = (keys.place.clone(), keys.path().to_owned());
+    let place = keys.place.clone();
+    let path = keys.path().to_owned();
     let command = keys.take("command").map(|e| decoder.texts(e, "an array: program and arguments"));
     let name = keys.take("name").and_then(|e| decoder.text(&e, "the name of a metric"));
     let unit = keys.take("unit").and_then(|e| decoder.word(&e, &UNITS));

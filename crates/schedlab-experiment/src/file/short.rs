@@ -53,7 +53,8 @@ fn fewer(
     let Some(mut keys) = decoder.table(entry) else { return BTreeMap::new() };
     let mut fewer = BTreeMap::new();
     for (name, entry) in keys.rest() {
-        let (place, key) = (entry.place.clone(), entry.key.clone());
+        let place = entry.place.clone();
+        let key = entry.key.clone();
         let items = decoder.items(entry, "an array of values of the axis");
         let values: Vec<String> = items.iter().filter_map(|item| decoder.scalar(item)).collect();
         let Some(axis) = axes.iter().find(|axis| axis.name() == name) else {

@@ -107,7 +107,8 @@ pub(super) fn tuning(
 
 /// `screen = { machine = "sim:cpus=8" }`, or `{ options = { runtime = "1s" } }`.
 fn screen(decoder: &mut Decoder<'_>, entry: Entry<'_>) -> Option<Screen> {
-    let (place, key) = (entry.place.clone(), entry.key.clone());
+    let place = entry.place.clone();
+    let key = entry.key.clone();
     let mut keys = decoder.table(entry)?;
     let machine = keys.take("machine").and_then(|entry| {
         let text = decoder.text(&entry, "a machine, such as \"sim:cpus=4\"")?;
@@ -152,7 +153,8 @@ fn number(decoder: &mut Decoder<'_>, keys: &mut Keys<'_>, key: &str, least: u64)
 }
 
 fn goals(decoder: &mut Decoder<'_>, entry: Entry<'_>, own_metrics: bool) -> Vec<String> {
-    let (place, key) = (entry.place.clone(), entry.key.clone());
+    let place = entry.place.clone();
+    let key = entry.key.clone();
     let names = decoder.texts(entry, "an array of metric names");
     if !own_metrics {
         unmeasured(decoder, &place, &key, &names);
@@ -189,7 +191,8 @@ fn limits(decoder: &mut Decoder<'_>, entry: Entry<'_>) -> Vec<Limit> {
 fn limit(text: &str) -> Result<Limit, String> {
     let at = text.find(['<', '>']);
     let at = at.ok_or_else(|| format!("invalid limit '{text}': use METRIC < VALUE"))?;
-    let (metric, value) = (text[..at].trim(), text[at + 1..].trim());
+    let metric = text[..at].trim();
+    let value = text[at + 1..].trim();
     let unit = run_metrics::find(metric).map(|metric| metric.unit);
     let unit = unit
         .ok_or_else(|| format!("unknown metric '{metric}': docs/metrics.md lists all metrics"))?;

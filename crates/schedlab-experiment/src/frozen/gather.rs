@@ -48,7 +48,8 @@ pub fn gather(folders: &[impl AsRef<Path>], results: &Path) -> Result<Gathered, 
         return Err(FrozenError::Refused("no results to gather".to_owned()));
     };
     if let Some(other) = all.iter().find(|other| !first.is_same(other)) {
-        let (a, b) = (first.folder.display(), other.folder.display());
+        let a = first.folder.display();
+        let b = other.folder.display();
         return Err(FrozenError::Refused(format!(
             "{a} and {b} are different plans: gather each on its own"
         )));
@@ -187,7 +188,8 @@ fn put(run: &Path, runs: &Path) -> Result<(), StoreError> {
     fs::create_dir_all(&temporary).map_err(|e| StoreError::io(&temporary, e))?;
     for entry in fs::read_dir(run).map_err(|e| StoreError::io(run, e))? {
         let entry = entry.map_err(|e| StoreError::io(run, e))?;
-        let (from, to) = (entry.path(), temporary.join(entry.file_name()));
+        let from = entry.path();
+        let to = temporary.join(entry.file_name());
         // Files of a run are written once, so two names of one file are safe.
         if fs::hard_link(&from, &to).is_err() {
             // Plain: the folder is hidden until it is whole.

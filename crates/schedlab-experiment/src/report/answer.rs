@@ -60,7 +60,9 @@ pub fn contrasts(experiment: &Experiment, runs: &[StoredRun], looks: &Looks) -> 
         let base = of(first);
         for value in others {
             let found = compare(&[(&base, &of(value))], &asked);
-            let (axis, base, value) = (choice.axis.clone(), first.0.clone(), value.0.clone());
+            let axis = choice.axis.clone();
+            let base = first.0.clone();
+            let value = value.0.clone();
             out.push(Contrast { axis, base, value, found });
         }
     }

@@ -86,7 +86,8 @@ pub(crate) fn centres(experiment: &Experiment, runs: &[StoredRun]) -> Vec<String
             let interval = centre
                 .interval
                 .map_or(String::new(), |(low, high)| format!(" [{} .. {}]", told(low), told(high)));
-            let (value, count) = (told(centre.value), centre.runs);
+            let value = told(centre.value);
+            let count = centre.runs;
             out.push(format!(
                 "{name} {value}{interval}, {} of {count} runs.{beside}",
                 centre.name()

@@ -28,7 +28,8 @@ pub(super) fn section(facts: &MachineFacts) -> Section {
 }
 
 fn rows(facts: &MachineFacts) -> Vec<(&'static str, String)> {
-    let (kernel, load) = (&facts.kernel, &facts.load);
+    let kernel = &facts.kernel;
+    let load = &facts.load;
     let [one, five, fifteen] = load.average;
     let cpus =
         format!("{} online ({}), allowed {}", facts.online.len(), facts.online, facts.allowed);

@@ -186,11 +186,13 @@ pub(super) fn draw_rows(
     for row in &mut rows {
         row.place = topology.and_then(|t| t.place(row.cpu)).copied();
     }
-    let (cpus, tasks) = (number_of(rows.len(), "CPU"), number_of(tasks, "task"));
+    let cpus = number_of(rows.len(), "CPU");
+    let tasks = number_of(tasks, "task");
     let notes = vec![format!("{cpus}, {tasks}, {}", time(window.duration()))];
     let legend = legend_of(&legend, LEGEND_MAX);
     let title = "CPUs over time".to_owned();
-    let (marks, labels) = (Vec::new(), Vec::new());
+    let marks = Vec::new();
+    let labels = Vec::new();
     let picture = Cores {
         title,
         notes,

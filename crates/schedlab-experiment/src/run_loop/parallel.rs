@@ -85,7 +85,8 @@ pub(crate) fn perform(
     tally: &mut Tally,
     progress: &mut dyn FnMut(&Progress<'_>),
 ) -> Result<(), LoopError> {
-    let (next, stopping) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let next = AtomicUsize::new(0);
+    let stopping = AtomicBool::new(false);
     let results = work.results;
     let shared = &Shared { runs, make, results, next, stopping };
     let (tell, heard) = channel();
@@ -122,7 +123,8 @@ impl Shared<'_> {
             say(Told::Begins);
             let done = machines.get(&run.machine).map_err(LoopError::from).and_then(|machine| {
                 let done = (*run, place);
-                let (results, durable) = (self.results, Durable::Batch);
+                let results = self.results;
+                let durable = Durable::Batch;
                 let to = Stored { results, durable, looks_before: false };
                 one(machine, done, to, &stop, 0)
             });
@@ -165,7 +167,8 @@ impl Shared<'_> {
                         let rest = self.runs.len() - over;
                         began.elapsed().mul_f64(rest as f64 / over as f64)
                     });
-                    let (index, total) = (*index, work.total);
+                    let index = *index;
+                    let total = work.total;
                     progress(&Progress::Begins { index, total, run, left });
                 }
                 Told::Ended(stored) => {

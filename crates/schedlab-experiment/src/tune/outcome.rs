@@ -144,7 +144,8 @@ impl Tuned {
         let (Some(best), false) = (&self.best, self.verdict == Verdict::Stopped) else {
             return vec![format!("No answer yet: {} measurements are done.", self.trials)];
         };
-        let (setting, default) = (spelled(&best.point), spelled(&self.default));
+        let setting = spelled(&best.point);
+        let default = spelled(&self.default);
         let mut out = vec![match self.verdict {
             Verdict::Gain => {
                 let below =
@@ -265,7 +266,8 @@ impl Tuned {
             let of = self.matters.iter().filter(|found| (found.p <= ALIVE) == alive);
             of.map(|found| found.axis.as_str()).collect()
         };
-        let (alive, dead) = (names(true), names(false));
+        let alive = names(true);
+        let dead = names(false);
         let level = percent(ALIVE).trim_start_matches('+').to_owned();
         match (&alive[..], &dead[..]) {
             ([], []) => None,

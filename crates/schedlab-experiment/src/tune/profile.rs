@@ -291,7 +291,8 @@ fn design(factors: usize) -> Result<Vec<Vec<bool>>, String> {
 
 /// The effect of each factor: the mean with it less the mean without it, with the error that all factors together leave.
 fn effects(rows: &[Vec<bool>], values: &[f64]) -> Vec<Effect> {
-    let (runs, factors) = (rows.len() as f64, rows[0].len());
+    let runs = rows.len() as f64;
+    let factors = rows[0].len();
     let sign = |row: &[bool], factor: usize| if row[factor] { 1.0 } else { -1.0 };
     let all = || rows.iter().zip(values);
     let mean = values.iter().sum::<f64>() / runs;
@@ -362,7 +363,9 @@ impl Profiled {
         if both.any(|found| !found.no_verdict.is_empty()) {
             return "has no verdict, since runs failed";
         }
-        let (mut does, mut is_missed, mut opposes) = (false, false, false);
+        let mut does = false;
+        let mut is_missed = false;
+        let mut opposes = false;
         for whole in &self.whole {
             let Some(verdict) = direction(whole) else { continue };
             let alone = of(&line.alone, &whole.workload);

@@ -40,7 +40,8 @@ pub(super) struct Feed(Arc<Inner>);
 
 impl Feed {
     pub(super) fn new(run: Arc<Run>, planning: Planning) -> Self {
-        let (planned, further) = (Mutex::default(), Condvar::new());
+        let planned = Mutex::default();
+        let further = Condvar::new();
         Self(Arc::new(Inner { run, planning, planned, further }))
     }
 

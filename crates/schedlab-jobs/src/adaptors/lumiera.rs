@@ -59,7 +59,8 @@ pub struct Lumiera {
 impl Lumiera {
     /// A pool with these options.
     pub fn new(options: Options) -> Self {
-        let (planning, patience) = (Planning::default(), Duration::from_secs(600));
+        let planning = Planning::default();
+        let patience = Duration::from_secs(600);
         Self { options, planning, patience }
     }
 
@@ -125,8 +126,8 @@ impl Executor for Lumiera {
         if counts.panicked > 0 {
             return Err(unfinished(format!("{} jobs panicked", counts.panicked)));
         }
-        let (management_ns, back_off_ns) =
-            (Some(report.spent.management_ns), Some(report.spent.back_off_ns));
+        let management_ns = Some(report.spent.management_ns);
+        let back_off_ns = Some(report.spent.back_off_ns);
         Ok(Told { planning_ns, management_ns, back_off_ns, ..Told::default() })
     }
 }

@@ -42,7 +42,8 @@ impl Ours {
     pub fn new(workers: usize, on_start: impl Fn(usize) + Send + Sync + 'static) -> Self {
         let workers = workers.max(1);
         let options = Options::new(workers).late(Late::Shed).on_start(on_start);
-        let (planning, patience) = (Planning::default(), Duration::from_secs(600));
+        let planning = Planning::default();
+        let patience = Duration::from_secs(600);
         Self { workers, options, planning, stealing: Stealing::Never, patience }
     }
 
@@ -131,7 +132,8 @@ impl Feed {
 
     /// What a job asks for. A run without start times asks for none, so that its jobs are plain ones.
     fn request(&self, node: Node) -> Request<'static> {
-        let (run, schedule) = (&self.run, self.run.schedule());
+        let run = &self.run;
+        let schedule = self.run.schedule();
         let mut request = Request::new()
             .expected(Duration::from_nanos(run.expected_ns(node)))
             .stream(run.stream(node).0)
@@ -190,7 +192,8 @@ impl Feed {
         if gated {
             plan.add(Request::new().start(self.instant(self.run.base())), || ());
         }
-        let (graph, first) = (self.run.graph(), range.start);
+        let graph = self.run.graph();
+        let first = range.start;
         let mut new = Vec::with_capacity(range.len());
         for node in range {
             let to = (node - first) as usize + gate;
@@ -234,7 +237,8 @@ impl Feed {
     fn post_planner(self: &Arc<Self>, pool: &Spawner<'static>, chunk: u32) -> Result<(), String> {
         let due = self.planning.due(&self.run, self.run.base(), chunk);
         let request = Request::new().start(self.instant(due)).criticality(Criticality::Compulsory);
-        let (feed, own) = (Arc::clone(self), pool.clone());
+        let feed = Arc::clone(self);
+        let own = pool.clone();
         let job = move || {
             let further = !feed.run.is_stopped() && feed.plan(chunk, &own);
             if further && chunk + 1 < feed.planning.chunks(&feed.run) {
@@ -273,7 +277,8 @@ impl Feed {
     fn post_shares(self: &Arc<Self>, pool: &Spawner<'static>, shares: usize) -> Result<(), String> {
         let mut plan = pool.plan();
         for _ in 0..shares {
-            let (feed, own) = (Arc::clone(self), pool.clone());
+            let feed = Arc::clone(self);
+            let own = pool.clone();
             let start = Request::new().start(self.instant(self.run.base()));
             plan.add(start, move || feed.share(&own));
         }
@@ -284,7 +289,8 @@ impl Feed {
     fn share(self: &Arc<Self>, pool: &Spawner<'static>) {
         let Some(bundle) = &self.bundle else { return };
         let post = || {
-            let (feed, own) = (Arc::clone(self), pool.clone());
+            let feed = Arc::clone(self);
+            let own = pool.clone();
             // Of a pool that is closed, nothing is wanted any more.
             let _ = pool.post(move || feed.share(&own));
         };

@@ -36,7 +36,8 @@ impl TokioTasks {
     /// # Errors
     /// When the system gives no more threads.
     pub fn start_with(workers: usize, on_start: &OnStart) -> std::io::Result<Self> {
-        let (count, on_start) = (AtomicUsize::new(0), Arc::clone(on_start));
+        let count = AtomicUsize::new(0);
+        let on_start = Arc::clone(on_start);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(workers)
             .enable_time()

@@ -152,7 +152,8 @@ impl Growth {
             if self.evaluate(node) {
                 continue;
             }
-            let (hash, fan_in) = (self.hash[node as usize], self.predecessors[node as usize].len());
+            let hash = self.hash[node as usize];
+            let fan_in = self.predecessors[node as usize].len();
             let seeds = self.seeding.draw(hash, fan_in);
             let branches = self.expansion.draw(hash, fan_in);
             for _ in 0..seeds {

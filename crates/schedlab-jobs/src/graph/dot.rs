@@ -298,7 +298,8 @@ fn words(text: &str) -> Result<Vec<(usize, Word)>, GraphTextError> {
                 }
             }
             '"' => {
-                let (begin, mut name) = (line, String::new());
+                let begin = line;
+                let mut name = String::new();
                 loop {
                     match letters.next() {
                         None => return Err(wrong(begin, "missing quote at the end of a name")),

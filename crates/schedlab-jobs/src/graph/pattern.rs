@@ -11,7 +11,8 @@ pub(super) type Pattern = fn(Node, u32, u64) -> (Vec<Node>, u32);
 
 /// The graph of a pattern. Every edge joins neighbouring levels.
 pub(super) fn build(pattern: Pattern, base: &Rules) -> Graph {
-    let (nodes, fan) = (base.nodes.max(1), base.fan.max(1));
+    let nodes = base.nodes.max(1);
+    let fan = base.fan.max(1);
     let places = (0..nodes).map(|node| pattern(node, fan, base.seed));
     let (lists, levels): (Vec<_>, Vec<_>) = places.unzip();
     let start = starts(&lists, base.seed, base.hashing);
@@ -20,7 +21,8 @@ pub(super) fn build(pattern: Pattern, base: &Rules) -> Graph {
 
 /// A node of a pattern in rows: the columns before are those of `of(step, column, width)`.
 fn row(node: Node, width: u32, of: impl FnOnce(u32, u32) -> Vec<u32>) -> (Vec<Node>, u32) {
-    let (step, column) = (node / width, node % width);
+    let step = node / width;
+    let column = node % width;
     let Some(above) = step.checked_sub(1).map(|before| before * width) else {
         return (Vec::new(), 0);
     };
@@ -88,7 +90,8 @@ pub(super) fn tree(node: Node, _: u32, _: u64) -> (Vec<Node>, u32) {
 
 /// A node, `width` nodes that wait for it, a node that waits for those, and so on.
 pub(super) fn fork_join(node: Node, width: u32, _: u64) -> (Vec<Node>, u32) {
-    let (stage, place) = (node / (width + 1), node % (width + 1));
+    let stage = node / (width + 1);
+    let place = node % (width + 1);
     let head = stage * (width + 1);
     let predecessors = match (place, stage) {
         (0, 0) => Vec::new(),
@@ -104,12 +107,16 @@ pub(super) fn divide(node: Node, width: u32, _: u64) -> (Vec<Node>, u32) {
     let depth = width.ilog2();
     let leaves = 1 << depth;
     // Forks and leaves are a full tree; the joins mirror it without the leaves.
-    let (down, all) = (2 * leaves - 1, 3 * leaves - 2);
-    let (round, place) = (node / all, node % all);
-    let (first, first_level) = (round * all, round * (2 * depth + 1));
+    let down = 2 * leaves - 1;
+    let all = 3 * leaves - 2;
+    let round = node / all;
+    let place = node % all;
+    let first = round * all;
+    let first_level = round * (2 * depth + 1);
     if place < down {
         let forked = place.checked_sub(1).map(|place| first + place / 2);
-        let (predecessors, level) = (forked.or(first.checked_sub(1)), (place + 1).ilog2());
+        let predecessors = forked.or(first.checked_sub(1));
+        let level = (place + 1).ilog2();
         return (predecessors.into_iter().collect(), first_level + level);
     }
     // Counted from the end, the joins are a tree again: 0 is the last of them.

@@ -56,7 +56,8 @@ impl Category {
 
     /// Whether a node is of this kind; of any, where it is not counted.
     pub(crate) fn holds(self, graph: &Graph, node: u32) -> bool {
-        let (ins, outs) = (graph.predecessors(node).len(), graph.successors(node).len());
+        let ins = graph.predecessors(node).len();
+        let outs = graph.successors(node).len();
         match self {
             Self::Node | Self::Weight => true,
             Self::Seed => ins == 0,

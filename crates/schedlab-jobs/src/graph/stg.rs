@@ -35,7 +35,8 @@ pub fn parse_stg(text: &str, seed: u64, hashing: Hashing) -> Result<Graph, Graph
         lines.next().ok_or_else(|| wrong(1, "missing count of tasks: the first line holds it"))?;
     let count: usize =
         first.parse().map_err(|_| wrong(at, "invalid count of tasks: use a whole number"))?;
-    let (mut weights, mut edges) = (Vec::new(), Vec::new());
+    let mut weights = Vec::new();
+    let mut edges = Vec::new();
     for (at, line) in lines {
         let numbers: Result<Vec<u32>, _> = line.split_whitespace().map(str::parse).collect();
         let numbers = numbers.map_err(|_| wrong(at, "invalid field: use whole numbers"))?;

@@ -152,7 +152,9 @@ fn rate(kind: Kind, time: Duration) -> f64 {
 
 /// By the microseconds that this many rounds take, until it is over.
 fn rate_by(mut took_us: impl FnMut(u64) -> f64, over: impl Fn() -> bool) -> f64 {
-    let (mut rounds, mut best, mut counted) = (64u64, 0.0f64, 0);
+    let mut rounds = 64u64;
+    let mut best = 0.0f64;
+    let mut counted = 0;
     while counted < COUNTED || !over() {
         let us = took_us(rounds);
         best = best.max(rounds as f64 / us.max(0.001));

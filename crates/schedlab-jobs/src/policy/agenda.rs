@@ -336,7 +336,8 @@ impl<J> Agenda<J> {
     fn enqueue(&mut self, id: JobId) {
         let Some(record) = self.records.get_mut(id) else { return };
         record.state = State::Queued;
-        let (start, criticality) = (record.start, record.criticality);
+        let start = record.start;
+        let criticality = record.criticality;
         self.lines.of(criticality).future.push(start, id);
     }
 }

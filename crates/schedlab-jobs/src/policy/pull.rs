@@ -77,7 +77,8 @@ impl<J> Agenda<J> {
     /// Start of the earliest job that may start then; `None` without jobs. A job that is due and
     /// sorted by another rule counts as due now.
     pub(crate) fn head(&self, now: Nanos) -> Option<Nanos> {
-        let (first, others) = (self.lines.compulsory.head(now), self.lines.others.head(now));
+        let first = self.lines.compulsory.head(now);
+        let others = self.lines.others.head(now);
         first.into_iter().chain(others).min()
     }
 

@@ -109,7 +109,8 @@ impl<R: Runner> Worker<'_, R> {
         let begin = shared.now();
         self.spent.management_ns += begin.saturating_sub(since);
         while let Some(pulled) = self.rounds.next_job() {
-            let (handle, worker) = (self.handle, self.number);
+            let handle = self.handle;
+            let worker = self.number;
             let mut context = Context { handle, worker, id: pulled.id, detached: false };
             let run = || shared.runner.run(pulled.job, &mut context);
             let outcome = match catch_unwind(AssertUnwindSafe(run)) {

@@ -110,7 +110,8 @@ pub fn breaking_point(
         probes.push(probe);
         Ok(probe.broken)
     };
-    let (mut below, mut above) = (0.0, thresholds.stress_max);
+    let mut below = 0.0;
+    let mut above = thresholds.stress_max;
     let bound = critical_path_bound(graph, executor_workers);
     let mut breaks = broken(above)?;
     while !breaks && above < AT_ONCE * bound.max(1.0) {
@@ -147,7 +148,9 @@ fn probe(
     let (starts, expected_ns) = level_schedule(graph, workers, base_ns, stress);
     let (_, unstressed) = level_schedule(graph, workers, base_ns, 1.0);
     let planned_concurrency = graph.weight_sum() as f64 * base_ns as f64 / unstressed as f64;
-    let (mut late, mut run_ns, mut form) = (Vec::new(), 0.0, 0.0);
+    let mut late = Vec::new();
+    let mut run_ns = 0.0;
+    let mut form = 0.0;
     for _ in 0..thresholds.runs {
         let load = Load::new(graph, burner, base_ns, Length::Fixed, 0);
         let schedule = Schedule { starts: starts.clone(), life_ns: None, ..Schedule::default() };

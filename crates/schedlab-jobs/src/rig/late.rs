@@ -17,7 +17,8 @@ pub fn waits_of(run: &Run) -> Option<Vec<(Node, Wait)>> {
     // Work of another kind takes longer for other reasons.
     let planned = |node| if run.kind(node) == "cpu" { run.expected_ns(node) } else { 0 };
     let of = |&Span { node, worker, begin, end, .. }: &Span| {
-        let (worker, due) = (worker as usize, ready[node as usize].min(begin));
+        let worker = worker as usize;
+        let due = ready[node as usize].min(begin);
         (node, Ran { worker, due, begin, end, planned: planned(node) })
     };
     let missed = |node: Node| {

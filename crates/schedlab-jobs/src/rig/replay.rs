@@ -29,7 +29,8 @@ pub fn replay(run: &Run, workers: usize) -> Result<Profile, ExecutorError> {
     for span in run.spans() {
         took[span.node as usize] = span.end.saturating_sub(span.begin);
     }
-    let (graph, schedule) = (run.graph().clone(), run.schedule().clone());
+    let graph = run.graph().clone();
+    let schedule = run.schedule().clone();
     let again = Arc::new(Run::new(graph, schedule, Box::new(Achieved(took)), run.clock()));
     VirtualTime::ideal(workers).run(&again)?;
     Ok(Profile::of(&again, workers))

@@ -53,7 +53,8 @@ impl Shadow {
             let next = dark.partition_point(|&(from, _)| from <= time);
             next.checked_sub(1).is_some_and(|last| time <= dark[last].1)
         };
-        let (mut aside, mut lateness_ns) = (0, Vec::new());
+        let mut aside = 0;
+        let mut lateness_ns = Vec::new();
         for span in &spans {
             let could = ready[span.node as usize];
             if is_dark(could) {

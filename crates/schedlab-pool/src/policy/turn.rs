@@ -168,7 +168,8 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
         self.counters.starts_late(at);
         if let Some(tell) = &self.hooks.late {
             let (stream, _) = task.stream();
-            let (criticality, late) = (head.criticality, Duration::from_nanos(late_ns));
+            let criticality = head.criticality;
+            let late = Duration::from_nanos(late_ns);
             let late = LateJob { stream, criticality, late };
             contain(|| tell(late));
         }

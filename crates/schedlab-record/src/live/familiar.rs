@@ -205,7 +205,8 @@ impl Familiar {
                 write(&Seen::Limited { group: group.clone(), limit })?;
             }
             for (place, title) in &self.titles {
-                let (group, title) = (self.names[*place as usize].clone(), title.clone());
+                let group = self.names[*place as usize].clone();
+                let title = title.clone();
                 write(&Seen::Titled { group, title })?;
             }
             Ok(())
@@ -230,7 +231,8 @@ impl Familiar {
         if let Some(groups) = &mut self.groups {
             groups.forget_but(&used);
         }
-        let (names, limits) = (std::mem::take(&mut self.names), std::mem::take(&mut self.limits));
+        let names = std::mem::take(&mut self.names);
+        let limits = std::mem::take(&mut self.limits);
         let mut titles = std::mem::take(&mut self.titles);
         self.places.clear();
         let mut new = vec![0; names.len()];

@@ -83,7 +83,8 @@ impl Times {
 /// # Errors
 /// The recording cannot be read.
 pub fn shown(source: &mut dyn EventSource, base: &Costs) -> io::Result<Vec<Shown>> {
-    let (mut times, mut batch) = (Times::default(), Vec::new());
+    let mut times = Times::default();
+    let mut batch = Vec::new();
     while source.next(&mut batch)? {
         batch.iter().for_each(|event| times.take(event));
     }

@@ -105,7 +105,8 @@ impl Model {
                 self.knobs_of_code().into_iter().map(|knob| knob.name).collect();
             return Err(format!("unknown knob '{name}' of this kernel: use {}", known.join(", ")));
         };
-        let (own, now) = (own.clone(), now.clone());
+        let own = own.clone();
+        let now = now.clone();
         if name == FEATURES {
             let plain = |word: &str| word.strip_prefix("NO_").unwrap_or(word).to_owned();
             let known: Vec<String> = now.split_whitespace().map(plain).collect();

@@ -36,8 +36,12 @@ impl SimulatedPool {
     /// schedlab's pool on a machine, with the workers of a policy. `timer_slack` is what its workers ask the kernel for.
     #[must_use]
     pub fn new(model: Model, policy: Policy, timer_slack: Nanos) -> Self {
-        let (costs, is_lumiera, records) = (Costs::USUAL, false, false);
-        let (runs, recorded, board) = (0, None, None);
+        let costs = Costs::USUAL;
+        let is_lumiera = false;
+        let records = false;
+        let runs = 0;
+        let recorded = None;
+        let board = None;
         Self { model, policy, is_lumiera, timer_slack, costs, runs, recorded, records, board }
     }
 

@@ -401,8 +401,8 @@ impl Policy for Cfs {
         rq.idle_nr += u64::from(idle);
         self.insert(cpu, task.0);
         self.placer.queued(scene, cpu, task, weight);
-        let (nr, woke) =
-            (self.nr(cpu), matches!(arrival, Arrival::Woken | Arrival::WokenElsewhere));
+        let nr = self.nr(cpu);
+        let woke = matches!(arrival, Arrival::Woken | Arrival::WokenElsewhere);
         if let Some(balancer) = &mut self.balancer {
             balancer.queued(scene, cpu, nr, woke);
         }

@@ -586,7 +586,8 @@ impl Policy for Groups {
         let view = scene.task(child);
         let weight = weight::weight(view.nice, view.class == Class::Idle);
         let own = self.own(scene, child);
-        let (mut inherited, mut keeps) = (1_024, view.class == Class::Normal && view.nice == 0);
+        let mut inherited = 1_024;
+        let mut keeps = view.class == Class::Normal && view.nice == 0;
         if let Some(of) = parent.map(|parent| scene.task(parent)) {
             inherited = weight::weight(of.nice, of.class == Class::Idle);
             keeps = (of.class, of.nice) == (view.class, view.nice);

@@ -106,8 +106,8 @@ impl World {
                 if wakes {
                     self.calls.finds.insert(task, i64::from(!of.sleeping.is_empty()));
                 }
-                let (address, op) =
-                    (WORDS + 4 * u64::from(word.0), if wakes { WAKE } else { WAIT });
+                let address = WORDS + 4 * u64::from(word.0);
+                let op = if wakes { WAKE } else { WAIT };
                 (FUTEX, format!("uaddr={address:#x} op={op} val=0"))
             }
             _ => match call(act) {

@@ -66,7 +66,9 @@ impl World {
         let gaps = vec![[0; 2]; sent.len()];
         let threads = BTreeMap::new();
         let whole = self.config.costs;
-        let (latest, shortest, is_up) = (0, [u64::MAX; 2], false);
+        let latest = 0;
+        let shortest = [u64::MAX; 2];
+        let is_up = false;
         let code = Code { board, prepare, is_up, sent, gaps, threads, latest, whole, shortest };
         self.code = Some(Box::new(code));
     }
@@ -305,7 +307,8 @@ impl World {
         }
         code.shortest[way as usize] = time;
         let rest = |whole: u64| whole.saturating_sub(time);
-        let (costs, whole) = (&mut self.config.costs, &code.whole);
+        let costs = &mut self.config.costs;
+        let whole = &code.whole;
         match way {
             Way::OutOfIdle => costs.idle_exit = rest(whole.idle_exit),
             Way::ToSleep => {

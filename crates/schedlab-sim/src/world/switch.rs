@@ -375,7 +375,8 @@ impl World {
         let of = |task: Option<TaskId>| {
             task.map_or((Pid::IDLE, Prio::NORMAL), |task| (self.pid(task), self.prio(task)))
         };
-        let ((prev_pid, prev_prio), (next_pid, next_prio)) = (of(prev), of(next));
+        let (prev_pid, prev_prio) = of(prev);
+        let (next_pid, next_prio) = of(next);
         let state = if prev.is_some() { left } else { Left::Displaced };
         let what =
             What::Switch { prev: prev_pid, prev_prio, left: state, next: next_pid, next_prio };

@@ -59,7 +59,8 @@ impl World {
             self.agenda.post(latest, cpu, Happening::Timer(task, sleep, exact));
             self.timers.set += 1;
             let number = self.timers.set;
-            let (due, set) = (until, self.scene.now);
+            let due = until;
+            let set = self.scene.now;
             self.timers.of_cpu[cpu].insert(Timer { latest, number, task, sleep, due, set });
         }
         Effect::Sleep(On::Time)

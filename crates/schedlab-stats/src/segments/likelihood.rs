@@ -139,8 +139,11 @@ pub(super) fn two_lines(points: &[(f64, f64)], one: &Fitted, floor: f64) -> Opti
     let middle = one.lines[0];
     let mut first: Vec<f64> =
         points.iter().map(|&p| if middle.residual(p) < 0.0 { 0.95 } else { 0.05 }).collect();
-    let (mut weights, mut scale) = (vec![[1.0; 2]; points.len()], one.scale);
-    let (mut before, mut lines, mut share) = (f64::NEG_INFINITY, [middle; 2], 0.5);
+    let mut weights = vec![[1.0; 2]; points.len()];
+    let mut scale = one.scale;
+    let mut before = f64::NEG_INFINITY;
+    let mut lines = [middle; 2];
+    let mut share = 0.5;
     for _ in 0..ROUNDS {
         let part = |of: usize| -> Vec<f64> {
             let belongs = |p: f64| if of == 0 { p } else { 1.0 - p };

@@ -89,7 +89,8 @@ impl<'p> Sweep<'p> {
                 }
             }
         }
-        let (mut segments, mut at) = (Vec::new(), places.len() - 1);
+        let mut segments = Vec::new();
+        let mut at = places.len() - 1;
         while at > 0 {
             let (from, lines) = before[at];
             segments.push((places[from], lines));

@@ -168,7 +168,8 @@ pub(super) struct Near {
 
 impl Near {
     pub(super) fn new(topology: &Topology) -> Self {
-        let (mut llcs, mut of) = (Vec::new(), Vec::new());
+        let mut llcs = Vec::new();
+        let mut of = Vec::new();
         for (_, members) in topology.groups(|place| place.llc) {
             for cpu in members.iter() {
                 if cpu.index() >= of.len() {

@@ -61,7 +61,8 @@ impl FreeCpus {
         let mut words = vec![0_u64; self.since.len().div_ceil(64)];
         let blocks = self.since.chunks(64).zip(self.until.chunks(64));
         for (at, (word, (since, until))) in words.iter_mut().zip(blocks).enumerate() {
-            let (mut earlier, mut before) = (0, 0);
+            let mut earlier = 0;
+            let mut before = 0;
             for (bit, (since, until)) in since.iter().zip(until).enumerate() {
                 earlier |= u64::from(*until > from) << bit;
                 before |= u64::from(*since < self.step) << bit;

@@ -142,7 +142,8 @@ impl Matching {
         self.waiting -= 1;
         let is = &mut self.classes[class as usize];
         is.waiting -= 1;
-        let (left, place) = (is.waiting, is.place);
+        let left = is.waiting;
+        let place = is.place;
         let surplus = (is.matched > left).then(|| is.cpus.iter().last()).flatten();
         if left == 0 {
             self.demanding.swap_remove(place);
@@ -231,7 +232,8 @@ impl Matching {
         while let Some(&(giving, ..)) = reached.get(next) {
             if let Some(cpu) = self.common(giving, &self.spare) {
                 self.spare.remove(cpu);
-                let (mut got, mut place) = (cpu, next);
+                let mut got = cpu;
+                let mut place = next;
                 while let Some(&(class, gives, getter)) = reached.get(place) {
                     self.give(got, class);
                     if getter != usize::MAX {

@@ -80,7 +80,8 @@ impl Point {
         let lock = || told.number("lock_addr");
         match self {
             Self::Futex => {
-                let (address, op) = (told.number("uaddr")?, told.number("op")?);
+                let address = told.number("uaddr")?;
+                let op = told.number("op")?;
                 let is_private = op & PRIVATE != 0;
                 match op & COMMAND {
                     wait if WAITS.contains(&wait) => {

@@ -51,7 +51,8 @@ impl<'a> Sums<'a> {
         (task, span): (TaskId, Span),
         holders: &[(Span, Option<TaskId>)],
     ) {
-        let (mut stalled, mut longest) = (Nanos::ZERO, None);
+        let mut stalled = Nanos::ZERO;
+        let mut longest = None;
         for (part, holder) in holders {
             let sum = self.rows.entry((lock, kind, *holder)).or_default();
             sum.waits += 1;
@@ -126,7 +127,8 @@ fn overlapped(stalls: &[(Span, Cpu)]) -> (Vec<(Span, Cpu)>, u64) {
     }
     // An end comes before a begin at the same time.
     edges.sort_unstable();
-    let (mut depth, mut most) = (0_i64, 0_i64);
+    let mut depth = 0_i64;
+    let mut most = 0_i64;
     for (_, by) in edges {
         depth += by;
         most = most.max(depth);

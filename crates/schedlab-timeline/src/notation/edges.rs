@@ -39,7 +39,8 @@ impl<'a> Edges<'a> {
         statements: &'a [(usize, (usize, Statement))],
         tick: Nanos,
     ) -> Self {
-        let (last_cpu, newborn) = ([None; 26], [false; 26]);
+        let last_cpu = [None; 26];
+        let newborn = [false; 26];
         let current = vec![Pid::IDLE; grid.cpus.len()];
         Self { grid, statements, tick, events: Vec::new(), last_cpu, newborn, current }
     }
@@ -92,7 +93,8 @@ impl<'a> Edges<'a> {
     fn losses(&mut self, column: usize) {
         for row in 0..self.grid.cpus.len() {
             let cpu = self.grid.cpus[row];
-            let (before, now) = (self.before(row, column), self.grid.shown[row][column]);
+            let before = self.before(row, column);
+            let now = self.grid.shown[row][column];
             if column == 0 || now != Shown::Unknown || before == Shown::Unknown {
                 continue;
             }
@@ -137,7 +139,8 @@ impl<'a> Edges<'a> {
 
     fn wake(&mut self, task: usize, target: Cpu, column: usize, by: (Cpu, Pid, Context)) {
         let (cpu, by, context) = by;
-        let (woken, prio) = (pid(task), Prio::NORMAL);
+        let woken = pid(task);
+        let prio = Prio::NORMAL;
         let last = self.last_cpu[task];
         let new = std::mem::take(&mut self.newborn[task]);
         if !new {
@@ -233,7 +236,8 @@ impl<'a> Edges<'a> {
 
     fn switch(&mut self, row: usize, column: usize) {
         let cpu = self.grid.cpus[row];
-        let (was, is) = (self.before(row, column), self.grid.shown[row][column]);
+        let was = self.before(row, column);
+        let is = self.grid.shown[row][column];
         let mut left = Left::Slept;
         let mut moved = None;
         if let Shown::Task(task) = was {
@@ -248,8 +252,10 @@ impl<'a> Edges<'a> {
                 }
             }
         }
-        let (prev, next) = (occupant(was), occupant(is));
-        let (prev_prio, next_prio) = (Prio::NORMAL, Prio::NORMAL);
+        let prev = occupant(was);
+        let next = occupant(is);
+        let prev_prio = Prio::NORMAL;
+        let next_prio = Prio::NORMAL;
         let what = What::Switch { prev, prev_prio, left, next, next_prio };
         self.log(column, cpu, prev, Context::Task, what);
         self.current[row] = next;

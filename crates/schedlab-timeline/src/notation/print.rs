@@ -137,7 +137,8 @@ impl Picture {
             let waker = self.letter(runnable.waker.task, state);
             let task = self.letter(runnable.task, state);
             if let (Some(waker), Some(task)) = (waker, task) {
-                let (waker, task) = (char::from(waker), char::from(task));
+                let waker = char::from(waker);
+                let task = char::from(task);
                 let _ = writeln!(self.statements, "at {column}: {waker} wakes {task}");
             }
         }

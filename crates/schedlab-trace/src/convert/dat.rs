@@ -142,7 +142,9 @@ pub(super) fn encode(
     let mut writer = EventWriter::create_as(to, source.info(), version, compression)?;
     let mut converted = Converted::default();
     let mut batch = Vec::new();
-    let (mut others, mut cut, mut unknown) = (0u64, 0u64, Unknown::default());
+    let mut others = 0u64;
+    let mut cut = 0u64;
+    let mut unknown = Unknown::default();
     let mut renamed = 0u64;
     while source.next(&mut batch)? {
         writer.learn(source.info());

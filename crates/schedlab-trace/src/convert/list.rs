@@ -80,7 +80,9 @@ pub fn list(
     let options = Options { arguments: true, names, ..Options::default() };
     let mut source = open_with(path, &options)?;
     let mut names = TaskNames::new(source.info().comms.clone());
-    let (mut list, mut batch, mut passed) = (List::default(), Vec::new(), 0);
+    let mut list = List::default();
+    let mut batch = Vec::new();
+    let mut passed = 0;
     let end = part.span.map_or(Nanos::MAX, |span| span.end);
     'reading: while source.next(&mut batch).map_err(failed)? {
         for (index, event) in batch.iter().enumerate() {

@@ -36,7 +36,8 @@ impl<W: Write> Report<W> {
 
     /// The columns before the arguments.
     fn columns(&mut self, event: &Event, name: &str, by: &str) -> fmt::Result {
-        let (secs, nanos) = (event.time.0 / 1_000_000_000, event.time.0 % 1_000_000_000);
+        let secs = event.time.0 / 1_000_000_000;
+        let nanos = event.time.0 % 1_000_000_000;
         write!(self.line, "{by:>16}-{:<5} [{:03}] ", event.by, event.cpu.0)?;
         self.line.push_str(flags(event.context));
         if self.ticks {

@@ -36,7 +36,8 @@ pub fn tick_hz(from: &Path) -> Result<NonZeroU64, TraceError> {
 
 fn intervals(source: &mut dyn EventSource) -> io::Result<Vec<Interval>> {
     let mut since = BTreeMap::<Pid, Nanos>::new();
-    let (mut found, mut batch) = (Vec::new(), Vec::new());
+    let mut found = Vec::new();
+    let mut batch = Vec::new();
     while found.len() < ENOUGH && source.next(&mut batch)? {
         for (index, event) in batch.iter().enumerate() {
             match event.what {

@@ -119,9 +119,11 @@ impl DecodeThreads {
     /// A caller with a decoder of its own, and others, whose threads start when the first portion is asked for.
     pub(super) fn new(divider: Divider, own: PortionDecoder, others: Vec<PortionDecoder>) -> Self {
         let ahead = others.len() + AHEAD;
-        let (done, spare) = (BTreeMap::new(), Vec::new());
+        let done = BTreeMap::new();
+        let spare = Vec::new();
         let board = Board { divider, begun: 0, given: 0, done, spare, ahead, stop: false };
-        let (done, room) = (Condvar::new(), Condvar::new());
+        let done = Condvar::new();
+        let room = Condvar::new();
         let desk = Arc::new(Desk { board: Mutex::new(board), done, room });
         Self { desk, others, threads: Vec::new(), decoder: own }
     }

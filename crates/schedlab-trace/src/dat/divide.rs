@@ -95,9 +95,13 @@ impl Section {
             return (self.page, self.next);
         }
         // Pages below `low` begin before `until`, those from `high` on do not.
-        let (mut low, mut high, mut next) = (self.page + 2, self.count, ENDED);
-        let (mut some_before, mut some_behind) = (false, false);
-        let (mut probe, mut step) = (self.page + 1 + self.stride, 1u64);
+        let mut low = self.page + 2;
+        let mut high = self.count;
+        let mut next = ENDED;
+        let mut some_before = false;
+        let mut some_behind = false;
+        let mut probe = self.page + 1 + self.stride;
+        let mut step = 1u64;
         while low < high {
             probe = probe.clamp(low, high - 1);
             let time = self.time(shared, probe);
@@ -121,7 +125,9 @@ impl Section {
 impl Divider {
     /// `size`: the bytes of pages that a portion shall have.
     pub(super) fn new(shared: Arc<Shared>, mut lanes: Vec<Section>, size: u64) -> Self {
-        let (mut first, mut last, mut bytes) = (ENDED, 0, 0);
+        let mut first = ENDED;
+        let mut last = 0;
+        let mut bytes = 0;
         for lane in &mut lanes {
             first = first.min(lane.time(&shared, 0));
             last = last.max(lane.time(&shared, lane.count - 1));

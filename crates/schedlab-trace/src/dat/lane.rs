@@ -158,7 +158,8 @@ impl FileLanes {
         std::mem::swap(&mut runs.window, &mut self.lanes[index].pages.window);
         self.seek_in(index, portion.from, portion.pages[index])?;
         let here = &self.lanes[index];
-        let (start, mut time) = (here.place(), here.time);
+        let start = here.place();
+        let mut time = here.time;
         while time < portion.until {
             let here = &mut self.lanes[index];
             let decoder = self.shared.decoder_of(here.passing);
@@ -383,7 +384,9 @@ impl Lane {
     fn far(&self, decoder: &Decoder, names: &mut Names, batch: &mut Batch<'_>) {
         let Self { body: Body { at, length }, time, cpu, .. } = *self;
         if self.body == NO_RECORD {
-            let (time, by, context) = (Nanos(time), Pid::IDLE, Context::Task);
+            let time = Nanos(time);
+            let by = Pid::IDLE;
+            let context = Context::Task;
             let what = What::Lost { count: NonZeroU32::new(self.lost) };
             return batch.put(Event { time, by, cpu, context, what });
         }

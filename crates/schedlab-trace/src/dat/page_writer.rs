@@ -55,8 +55,12 @@ pub(super) struct PageWriter {
 
 impl PageWriter {
     pub(super) fn new(encoding: Encoding, page_size: usize) -> Self {
-        let (page, size) = (vec![0; page_size + SHORT], page_size);
-        let (limit, time, lost, used) = (size, 0, None, false);
+        let page = vec![0; page_size + SHORT];
+        let size = page_size;
+        let limit = size;
+        let time = 0;
+        let lost = None;
+        let used = false;
         let mut page = Self { encoding, page, size, at: 0, limit, time, lost, used };
         page.clear();
         page

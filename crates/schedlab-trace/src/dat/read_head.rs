@@ -86,7 +86,8 @@ pub(crate) struct Head {
 
 impl Head {
     fn new(header: Header) -> Self {
-        let (buffers, warnings) = (Vec::new(), Vec::new());
+        let buffers = Vec::new();
+        let warnings = Vec::new();
         let time = TimeOptions::default();
         Self { header, kallsyms: None, buffers, time, text: None, warnings }
     }
@@ -320,7 +321,8 @@ impl<'a> Reader<'a> {
         if next == 0 {
             return Err(self.unlisted(0, "the options, which say where all else lies, are missing"));
         }
-        let (mut sections, mut listed) = (0, 0);
+        let mut sections = 0;
+        let mut listed = 0;
         while next != 0 && sections < OPTION_SECTIONS_MAX {
             sections += 1;
             let section = self.once(next).and_then(|()| self.section(next, packing));
@@ -355,7 +357,8 @@ impl<'a> Reader<'a> {
 
     /// Finds CPUs whose list is cut away; whether any was.
     fn recover(&mut self, packing: Packing, sections: u64) -> bool {
-        let (encoding, page) = (self.head.header.encoding, &self.head.header.header_page);
+        let encoding = self.head.header.encoding;
+        let page = &self.head.header.header_page;
         // Head and data; the buffer's own entry, which would say it, is cut off too.
         let page_size = header_page(page).map(|(long, data)| 8 + u32::from(long) + data);
         let page_size = page_size.unwrap_or(self.head.header.page_size);
@@ -376,7 +379,8 @@ impl<'a> Reader<'a> {
         let remedy =
             "metrics are partial: copy the whole file again, or build it with `trace-cmd restore`";
         self.head.warnings.push(Warning::new("trace-cut", what, remedy));
-        let (name, clock) = (String::new(), None);
+        let name = String::new();
+        let clock = None;
         self.head.buffers.push(BufferHead { name, clock, page_size, packing, cpus });
         true
     }
@@ -498,10 +502,12 @@ impl<'a> Reader<'a> {
         let clock = cursor.text(NAME_MAX)?;
         let page_size = cursor.u32()?;
         let count = cursor.u32()?;
-        let (mut cpus, mut listed) = (Vec::<(Cpu, Range<u64>)>::new(), CpuSet::new());
+        let mut cpus = Vec::<(Cpu, Range<u64>)>::new();
+        let mut listed = CpuSet::new();
         for _ in 0..count {
             let cpu = cursor.u32()?;
-            let (offset, size) = (cursor.u64()?, cursor.u64()?);
+            let offset = cursor.u64()?;
+            let size = cursor.u64()?;
             let cpu = u16::try_from(cpu).map_err(|_| cursor.stop(format!("CPU {cpu}")))?;
             if size > 0 {
                 if listed.contains(Cpu(cpu)) {
@@ -664,7 +670,9 @@ fn time_shift(cursor: &mut Cursor<'_>) -> Result<Vec<Arc<[ShiftSample]>>, Stop> 
             let encoding = cursor.encoding;
             Ok(bytes.as_chunks().0.iter().map(|b| encoding.u64(*b).cast_signed()).collect())
         };
-        let (times, offsets, scalings) = (column()?, column()?, column()?);
+        let times = column()?;
+        let offsets = column()?;
+        let scalings = column()?;
         let rows = times.into_iter().zip(offsets).zip(scalings);
         cpus.push(
             rows.map(|((time, offset), scaling)| ShiftSample {

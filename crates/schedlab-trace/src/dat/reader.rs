@@ -138,7 +138,8 @@ impl DatReader {
         let parallel = divided
             .then(|| ParallelReader::new(&lanes, options.threads, options.portion))
             .flatten();
-        let (merge, parallel) = (Merge::default(), parallel.map(Box::new));
+        let merge = Merge::default();
+        let parallel = parallel.map(Box::new);
         let is_ahead = false;
         Ok(Self { info, warnings, merge, lanes, parallel, header, spelling, is_ahead })
     }
@@ -381,7 +382,8 @@ impl Opening {
     ) -> io::Result<()> {
         let lanes: usize = buffers.iter().map(|buffer| buffer.cpus.len()).sum();
         let window = (WINDOWS / lanes.max(1)).min(WINDOW_MAX);
-        let (mut absent, mut again) = (0, 0);
+        let mut absent = 0;
+        let mut again = 0;
         for (index, buffer) in buffers.iter().enumerate() {
             let page_size = buffer.page_size as usize;
             if !(64..=1 << 26).contains(&page_size) {
@@ -467,7 +469,8 @@ impl Opening {
             held.entry(lane.buffer).or_default().extend(lane.sched(feed, &self.shared));
         }
         let mut owners = BTreeMap::<u16, usize>::new();
-        let (mut used, mut again) = (BTreeSet::new(), BTreeSet::new());
+        let mut used = BTreeSet::new();
+        let mut again = BTreeSet::new();
         let mut passing: Vec<Decoder> = Vec::new();
         for (buffer, events) in held {
             if !owners.is_empty() && passing.len() < PASSING_MAX {

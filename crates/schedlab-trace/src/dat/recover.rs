@@ -36,7 +36,8 @@ impl Place {
     pub(super) fn cpus(&self, input: &Input) -> Option<Vec<(Cpu, Range<u64>)>> {
         let data = self.buffer(input)?;
         let end = data.end.min(input.len());
-        let (mut found, mut at) = (Vec::<(Cpu, Range<u64>)>::new(), data.start);
+        let mut found = Vec::<(Cpu, Range<u64>)>::new();
+        let mut at = data.start;
         loop {
             at = at.checked_next_multiple_of(self.align)?;
             if at >= end {
@@ -56,7 +57,8 @@ impl Place {
         let mut at = self.sections;
         while at < input.len() {
             let mut cursor = Cursor::new(input, self.encoding, at);
-            let (number, flags) = (cursor.u16().ok()?, cursor.u16().ok()?);
+            let number = cursor.u16().ok()?;
+            let flags = cursor.u16().ok()?;
             let _description = cursor.u32().ok()?;
             let size = cursor.u64().ok()?;
             let start = cursor.offset();
@@ -78,7 +80,8 @@ impl Place {
             if at.saturating_add(8) >= within.end {
                 return Ok(within);
             }
-            let (packed, size) = (cursor.u32()?, cursor.u32()?);
+            let packed = cursor.u32()?;
+            let size = cursor.u32()?;
             if packed == 0 || packed > CHUNK_MAX || size > CHUNK_MAX {
                 return Err(Stop { offset: at, what: format!("a chunk of {packed} bytes") });
             }
@@ -90,7 +93,9 @@ impl Place {
     /// The CPU that the idle task's name says; `None` where no name or several are found.
     fn named(&self, input: &Input, at: u64) -> Option<Cpu> {
         let mut cursor = Cursor::new(input, self.encoding, at);
-        let (mut named, mut bytes, mut unpacked) = (None, Vec::new(), Vec::new());
+        let mut named = None;
+        let mut bytes = Vec::new();
+        let mut unpacked = Vec::new();
         let count = cursor.u32().ok()? as usize;
         for _ in 0..count.min(SEARCHED) {
             let (Ok(packed), Ok(size)) = (cursor.u32(), cursor.u32()) else { break };

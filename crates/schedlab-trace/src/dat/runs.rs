@@ -145,7 +145,8 @@ pub(super) struct Put {
 impl Default for Put {
     fn default() -> Self {
         let slots = std::array::from_fn(|_| Vec::new());
-        let (general, names) = (Vec::new(), Vec::new());
+        let general = Vec::new();
+        let names = Vec::new();
         Self { slots, from: 0, length: 0, slot: 0, general, names, aside: false }
     }
 }

@@ -93,7 +93,8 @@ impl Spool {
         if cpu.index() >= self.pages.len() {
             self.pages.resize_with(cpu.index() + 1, || None);
         }
-        let (encoding, size) = (self.header.encoding, self.header.page_size as usize);
+        let encoding = self.header.encoding;
+        let size = self.header.page_size as usize;
         self.pages[cpu.index()].get_or_insert_with(|| PageWriter::new(encoding, size))
     }
 

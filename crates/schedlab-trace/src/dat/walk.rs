@@ -109,8 +109,10 @@ impl Walk {
     pub(crate) fn near(&mut self, page: &[u8]) -> Option<(Body, u16)> {
         // The shortest ordinary record has four bytes behind its head.
         let start = u64::from_le_bytes(*page.get(self.at..)?.first_chunk()?);
-        let (word, id) = (start as u32, (start >> 32) as u16);
-        let (kind, delta) = (word & 31, word >> 5);
+        let word = start as u32;
+        let id = (start >> 32) as u16;
+        let kind = word & 31;
+        let delta = word >> 5;
         let at = self.at + 4;
         let length = kind as usize * 4;
         if kind.wrapping_sub(1) >= 28 || at + length > self.near_end {

@@ -215,7 +215,8 @@ impl<W: Write + Seek> Writer<W> {
 
     /// The head's tables in file order, with the numbers that version 7 gives them.
     fn parts(&self) -> Vec<(u16, Vec<u8>)> {
-        let (header, encoding) = (&self.header, self.header.encoding);
+        let header = &self.header;
+        let encoding = self.header.encoding;
         let long = |text: &[u8]| {
             let mut bytes = encoding.put_u64(text.len() as u64).to_vec();
             bytes.extend_from_slice(text);
@@ -538,7 +539,8 @@ impl<W: Write + Seek> CpuWriter<'_, W> {
         if !self.pages.is_empty() {
             self.flush_chunk()?;
         }
-        let (start, end) = (self.start, self.writer.at);
+        let start = self.start;
+        let end = self.writer.at;
         if self.writer.header.compression != Compression::None {
             let count = self.writer.header.encoding.put_u32(self.chunks);
             self.writer.out.seek(SeekFrom::Start(start))?;

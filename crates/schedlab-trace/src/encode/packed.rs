@@ -48,7 +48,8 @@ impl Entry {
             Self::Record(delta, packed) => packed.to_bytes(delta),
             Self::Lost(count) => Packed { id: LOST, first: count, ..Packed::default() }.to_bytes(0),
             Self::Time(Nanos(time)) => {
-                let (first, second) = (time as u32, (time >> 32) as u32);
+                let first = time as u32;
+                let second = (time >> 32) as u32;
                 Packed { id: TIME, first, second, ..Packed::default() }.to_bytes(0)
             }
         }
@@ -157,7 +158,8 @@ impl Packed {
             let word = bytes[at..at + 4].try_into().expect("four bytes");
             u32::from_le_bytes(word)
         };
-        let (kind, prios) = (word(4), word(20));
+        let kind = word(4);
+        let prios = word(20);
         let packed = Self {
             id: (kind >> 16) as u16,
             flags: (kind >> 8) as u8,

@@ -21,7 +21,9 @@ const RECENT: i32 = 512;
 
 impl TaskComms {
     pub(super) fn new(all: BTreeMap<Pid, Comm>) -> Self {
-        let (numbers, named, recent) = (BTreeMap::new(), Vec::new(), Vec::new());
+        let numbers = BTreeMap::new();
+        let named = Vec::new();
+        let recent = Vec::new();
         let mut comms = Self { all, numbers, named, recent };
         comms.recent = (0..RECENT).map(|pid| (Pid(pid), comms.look_up(Pid(pid)))).collect();
         comms

@@ -91,7 +91,8 @@ impl Head {
         for index in 0..count.min(1 << 20) {
             cursor.seek(attrs.start.saturating_add(index * entry));
             let attr = cursor.bytes(entry - 16)?;
-            let (ids_at, ids_size) = (cursor.u64()?, cursor.u64()?);
+            let ids_at = cursor.u64()?;
+            let ids_size = cursor.u64()?;
             cursor.seek(ids_at);
             let ids = cursor.bytes(ids_size)?;
             cursor.take(attr_take(&ids))?;
@@ -160,7 +161,8 @@ impl Head {
             feature::BUILD_ID => self.build_ids(&mut cursor, content.len())?,
             feature::NRCPUS => self.cpus = cursor.u32()?,
             feature::SAMPLE_TIME => {
-                let (first, last) = (cursor.u64()?, cursor.u64()?);
+                let first = cursor.u64()?;
+                let last = cursor.u64()?;
                 let nanos = schedlab_model::Nanos;
                 self.span = (first < last).then_some(Span::new(nanos(first), nanos(last)));
             }

@@ -131,8 +131,10 @@ impl Layout {
         // No check is left of it: a word's number is below sixteen.
         let word = |at: usize| u64::from_le_bytes(words[at / 8 % (NEAR / 8)]);
         let head = word(0);
-        let (kind, size) = (head as u32, (head >> 48) as usize);
-        let (body, length) = (self.rest + 4, word(self.rest) as u32 as usize);
+        let kind = head as u32;
+        let size = (head >> 48) as usize;
+        let body = self.rest + 4;
+        let length = word(self.rest) as u32 as usize;
         let rest = bytes.get(body..)?;
         let whole = kind == SAMPLE && size <= bytes.len() && body + length <= size;
         let when = When { time: word(self.time), cpu: word(self.cpu) as u32 };
@@ -203,7 +205,8 @@ impl Layout {
 
     /// The same, and the task that was current; -1 if the record does not tell.
     pub(crate) fn trailer_with_task(&self, record: &[u8], encoding: Encoding) -> (When, i32) {
-        let (mut when, mut task) = (When { time: 0, cpu: u32::MAX }, -1);
+        let mut when = When { time: 0, cpu: u32::MAX };
+        let mut task = -1;
         if !self.trailer {
             return (when, task);
         }

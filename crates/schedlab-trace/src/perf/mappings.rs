@@ -51,8 +51,10 @@ impl SpaceChange {
                 Some(Self::Began { pid: pid(8)?, at: u64_at(24)?, parent: Some(pid(12)?) })
             }
             records::MMAP | records::MMAP2 => {
-                let (range, offset) = ((u64_at(16)?, u64_at(24)?), u64_at(32)?);
-                let (mut build_id, mut inode) = (None, None);
+                let range = (u64_at(16)?, u64_at(24)?);
+                let offset = u64_at(32)?;
+                let mut build_id = None;
+                let mut inode = None;
                 if kind == records::MMAP2 {
                     let size = usize::from(*record.get(40)?).min(20);
                     match misc & MMAP_BUILD_ID != 0 {

@@ -34,7 +34,8 @@ impl PerfRecords {
         // All is read again, but for the head.
         intake.head.warnings.extend(round.ended.into_iter().flat_map(|ended| ended.warnings));
         let told = round.told.expect("the first round tells the head");
-        let (info, warnings) = (told.info, told.warnings);
+        let info = told.info;
+        let warnings = told.warnings;
         let budget = intake.input.budget();
         let mut comms = BTreeMap::new();
         for named in round.named {
@@ -144,7 +145,8 @@ impl RecordSource for PerfRecords {
     }
 
     fn each(&mut self, sink: &mut Sink<'_>) -> io::Result<()> {
-        let (mut round, mut waiting) = (Round::default(), Waiting::default());
+        let mut round = Round::default();
+        let mut waiting = Waiting::default();
         self.intake.rewind();
         loop {
             self.hold(&mut round)?;

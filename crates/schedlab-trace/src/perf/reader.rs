@@ -108,7 +108,8 @@ impl PerfReader {
     pub(crate) fn open(input: Input, options: &Options) -> Result<Self, TraceError> {
         let Options { arguments, threads, .. } = *options;
         let (intake, mut round) = Intake::open(input, arguments, options.names.clone())?;
-        let (path, pipe) = (intake.path().to_owned(), intake.is_pipe());
+        let path = intake.path().to_owned();
+        let pipe = intake.is_pipe();
         let budget = Arc::clone(intake.input.budget());
         let Told { info, decoder, spelling, warnings } =
             *round.told.take().expect("the first round tells the head");

@@ -289,7 +289,8 @@ impl Records {
         let places = &mut self.inner[self.inner_end..self.inner_end + STEP];
         let mut target = OutBuffer::around(places);
         zstd.run(&mut source, &mut target)?;
-        let (read, written) = (source.pos(), target.pos());
+        let read = source.pos();
+        let written = target.pos();
         self.inner_end += written;
         packed.start += read;
         // What is left of the output comes with the next step.

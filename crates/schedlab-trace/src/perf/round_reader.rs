@@ -376,7 +376,8 @@ impl Intake {
         if current.0 < 0 {
             return;
         }
-        let (prev_prio, next_prio) = (Prio::NORMAL, Prio::NORMAL);
+        let prev_prio = Prio::NORMAL;
+        let next_prio = Prio::NORMAL;
         let what = What::Switch { prev, prev_prio, left, next, next_prio };
         round.aside(cpu, time, what);
     }

@@ -88,7 +88,8 @@ impl Line {
 fn read(mut intake: Intake, full: &SyncSender<io::Result<Vec<Round>>>, empty: &Receiver<Round>) {
     let mut more = true;
     while more {
-        let (mut rounds, mut count) = (Vec::new(), 0);
+        let mut rounds = Vec::new();
+        let mut count = 0;
         while more && count < HANDED && rounds.len() < ROUNDS_MAX {
             let mut round = empty.try_recv().unwrap_or_default();
             if let Err(error) = intake.take(&mut round) {

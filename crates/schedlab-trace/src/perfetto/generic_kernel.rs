@@ -154,7 +154,8 @@ impl Made {
     fn put(&mut self, time: u64, cpu: u16, by: Option<Pid>, what: What) {
         let running = self.running.get(&cpu).map_or(Pid::IDLE, |(pid, _)| *pid);
         let context = if by.is_some() { Context::Task } else { Context::Unknown };
-        let (time, by) = (Nanos(time), by.unwrap_or(running));
+        let time = Nanos(time);
+        let by = by.unwrap_or(running);
         let event = Event { time, by, cpu: Cpu(cpu), context, what };
         self.lanes.entry(cpu).or_default().0.push(event);
     }
@@ -229,7 +230,9 @@ impl Made {
     /// A task is in a state in which it does not run.
     fn leaves(&mut self, time: u64, pid: Pid, state: u64, prio: Prio) {
         if let Some(cpu) = self.cpu_of(pid) {
-            let (next, next_prio, left) = (Pid::IDLE, Prio::NORMAL, left(state));
+            let next = Pid::IDLE;
+            let next_prio = Prio::NORMAL;
+            let left = left(state);
             let what = What::Switch { prev: pid, prev_prio: prio, left, next, next_prio };
             self.put(time, cpu, Some(pid), what);
             self.put(time, cpu, Some(Pid::IDLE), What::Lost { count: None });

@@ -431,7 +431,8 @@ impl Scan {
             self.tracks.beside(content, sequence);
         }
         for (field, value) in Fields(content) {
-            let (bytes, room) = (value.bytes(), ENTRY + OF_NAME * value.bytes().len() as u64);
+            let bytes = value.bytes();
+            let room = ENTRY + OF_NAME * value.bytes().len() as u64;
             match field {
                 packet::PROCESS_TREE => self.process_tree(bytes),
                 packet::SYSTEM_INFO => self.system_info(bytes),
@@ -465,7 +466,8 @@ impl Scan {
     /// Numbers of places in the kernel.
     fn symbols(&mut self, content: &[u8], sequence: u64, from: u64) {
         for (_, entry) in Fields(content).filter(|(field, _)| *field == KERNEL_SYMBOLS) {
-            let (mut iid, mut name) = (0, &[][..]);
+            let mut iid = 0;
+            let mut name = &[][..];
             for (field, value) in Fields(entry.bytes()) {
                 match field {
                     1 => iid = value.number(),
@@ -541,7 +543,9 @@ impl Scan {
         let event = |mark: Mark| {
             let id = ids.get(mark.name as usize).copied().filter(|id| *id != u32::MAX)?;
             let what = What::Mark { pid: mark.pid, id, phase: mark.phase, request: mark.request };
-            let (by, cpu, context) = (mark.pid, Cpu(first), Context::Unknown);
+            let by = mark.pid;
+            let cpu = Cpu(first);
+            let context = Context::Unknown;
             Some(Event { time: Nanos(mark.time), by, cpu, context, what })
         };
         marks.into_iter().filter_map(event).collect()
@@ -565,7 +569,8 @@ impl Scan {
     }
 
     fn bundle(&mut self, content: &[u8], at: Range<u64>) {
-        let (mut cpu, mut end) = (0, 0);
+        let mut cpu = 0;
+        let mut end = 0;
         let mut first = u64::MAX;
         for (field, value) in Fields(content) {
             match field {
@@ -642,7 +647,8 @@ impl Scan {
     fn new_task(&mut self, by: Pid, content: &[u8]) {
         const CLONE_THREAD: u64 = 0x10000;
         let of = |place| Fields(content).find(|(field, _)| *field == place).map(|(_, value)| value);
-        let (pid, flags) = (of(1).map_or(0, Value::signed), of(3).map_or(0, Value::number));
+        let pid = of(1).map_or(0, Value::signed);
+        let flags = of(3).map_or(0, Value::number);
         if flags & CLONE_THREAD != 0 && self.budget.take(ENTRY) {
             self.makers.push((Pid(pid), by));
         }
@@ -673,7 +679,9 @@ impl Scan {
         let of = |wanted| Fields(content).filter(move |(field, _)| *field == wanted);
         for (field, value) in of(2).chain(of(1)) {
             let name_field = if field == 1 { 3 } else { 2 };
-            let (mut pid, mut name, mut process) = (Pid(0), None, None);
+            let mut pid = Pid(0);
+            let mut name = None;
+            let mut process = None;
             // A kernel thread has no command line: its name is told instead.
             let mut is_comm = field == 2;
             for (in_entry, value) in Fields(value.bytes()) {
@@ -760,7 +768,8 @@ impl Refill for Lanes {
         let count = self.input.read_at(range.start, &mut content)?;
         content.truncate(count);
         if let Some(bundle) = bundle_of(&content) {
-            let (count, budget) = (events(bundle), self.input.budget());
+            let count = events(bundle);
+            let budget = self.input.budget();
             // While it is decoded, and what waits then.
             let mut decoding = Share::default();
             let room = decoding.grow(budget, (count * DECODING) as u64);
@@ -813,7 +822,9 @@ impl Lane {
         found.sort_by_key(|found| found.time);
         let cpu = Cpu(self.cpu);
         if lost && let Some(first) = found.iter().find(|found| found.time >= of.from) {
-            let (time, by, context) = (Nanos(first.time), Pid::IDLE, Context::Task);
+            let time = Nanos(first.time);
+            let by = Pid::IDLE;
+            let context = Context::Task;
             out.push(Event { time, by, cpu, context, what: What::Lost { count: None } });
         }
         for mut found in found {
@@ -835,7 +846,8 @@ impl Lane {
                 What::Switch { prev, .. } => prev,
                 _ => by,
             };
-            let (time, context) = (Nanos(found.time), found.context);
+            let time = Nanos(found.time);
+            let context = found.context;
             for (pid, comm) in found.comm.into_iter().flatten() {
                 if !pid.is_idle() {
                     out.push(Event { time, by, cpu, context, what: What::Comm { pid, comm } });

@@ -111,7 +111,8 @@ impl Tracks {
     pub(super) fn beside(&mut self, content: &[u8], sequence: u64) {
         if let Some(of) = get(content, packet::INTERNED_DATA).map(Value::bytes) {
             for (_, entry) in Fields(of).filter(|(place, _)| *place == field::EVENT_NAMES) {
-                let (iid, name) = (number(entry.bytes(), 1), get(entry.bytes(), 2));
+                let iid = number(entry.bytes(), 1);
+                let name = get(entry.bytes(), 2);
                 if let (Some(iid), Some(name)) = (iid, name) {
                     let name = self.name(name.bytes());
                     self.sequences.entry(sequence).or_default().names.insert(iid, name);

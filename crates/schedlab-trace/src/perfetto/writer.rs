@@ -175,7 +175,8 @@ impl<W: Write> PerfettoWriter<W> {
             (_, Some(kernel)) => format!("4.14.0 (states as there; recorded on {kernel})"),
             (_, None) => "4.14.0 (states as there; the kernel is unknown)".to_owned(),
         };
-        let (mut names, mut info) = (Vec::new(), Vec::new());
+        let mut names = Vec::new();
+        let mut info = Vec::new();
         bytes(&mut names, system::SYSNAME, b"Linux");
         bytes(&mut names, system::VERSION, kernel.unwrap_or_default().as_bytes());
         bytes(&mut names, system::RELEASE, release.as_bytes());
@@ -302,7 +303,8 @@ impl Bundle {
 
     fn compact_waking(&mut self, event: &Event, pid: Pid, name: &str, prio: Prio, last: Cpu) {
         let comm = self.name(name);
-        let (prio, flags) = (small(prio.0.into()), flags(event.context));
+        let prio = small(prio.0.into());
+        let flags = flags(event.context);
         let values = [small(pid.0), u64::from(last.0), prio, comm, flags];
         self.wakings.push(event.time.0, values);
     }
@@ -374,7 +376,8 @@ impl<W: Write> PerfettoWriter<W> {
         let What::Switch { prev, prev_prio, left, next, next_prio } = event.what else { return };
         let index = event.cpu.index();
         let name = |pid| kernel_name(pid, event.cpu, names);
-        let (before, after) = (name(prev), name(next));
+        let before = name(prev);
+        let after = name(next);
         let known = prev.is_idle() || self.told.get(&prev) == Some(&before);
         let switch =
             Switch { prev: (prev, prev_prio, &before), left, next: (next, next_prio, &after) };
@@ -412,7 +415,8 @@ impl<W: Write> PerfettoWriter<W> {
         let arguments = self.arguments.take().unwrap_or_default();
         let native = other.and_then(|other| native::by_name(&other.name));
         let cpu = &mut self.cpus[event.cpu.index()];
-        let (symbols, new) = (&mut self.symbols, &mut self.new_symbols);
+        let symbols = &mut self.symbols;
+        let new = &mut self.new_symbols;
         let symbol = |name: &str| {
             if let Some(iid) = symbols.get(name) {
                 return *iid;

@@ -23,7 +23,8 @@ pub(super) fn what<'a>(event: &str, text: &'a str) -> Option<(What, Named<'a>)> 
         }
         "sched_migrate_task" => {
             let (comm, pid, _) = task(text)?;
-            let (from, to) = (number(text, "orig_cpu=")?, number(text, "dest_cpu=")?);
+            let from = number(text, "orig_cpu=")?;
+            let to = number(text, "dest_cpu=")?;
             let what = What::Migrate { pid, from: cpu(from)?, to: cpu(to)? };
             Some((what, [Some((pid, comm)), None]))
         }
@@ -85,7 +86,8 @@ pub(super) fn is_ours(event: &str) -> bool {
 /// A step on a CPU's way into or out of use: `cpu: 0001 target: 0 step: 239 (...)`. State 0 is unplugged.
 pub(super) fn hotplug(text: &str) -> Option<(Cpu, bool)> {
     let after = |key: &str| text.split_once(key)?.1.split_whitespace().next();
-    let (at, target) = (after("cpu:")?.parse().ok()?, after("target:")?.parse::<i32>().ok()?);
+    let at = after("cpu:")?.parse().ok()?;
+    let target = after("target:")?.parse::<i32>().ok()?;
     Some((Cpu(at), target > 0))
 }
 
@@ -98,7 +100,8 @@ pub(super) fn current(event: &str, text: &str) -> Option<Pid> {
 /// empty where the mark ends what its thread began last.
 pub(super) fn written_mark(text: &str) -> Option<(Phase, &str, u32)> {
     let mut parts = text.splitn(3, '|');
-    let (kind, process) = (parts.next()?, parts.next().unwrap_or_default());
+    let kind = parts.next()?;
+    let process = parts.next().unwrap_or_default();
     let spans = matches!(kind, "S" | "F" | "G" | "H");
     let phase = match kind {
         "B" | "S" | "G" => Phase::Begin,

@@ -167,8 +167,12 @@ fn wakeup_tracer(line: &str) -> Option<Line<'_>> {
     let (cpu, flags) = cpu_and_flags(flags)?;
     let (comm, pid) = task(tasks)?;
     let time = micros.parse::<u64>().ok()?.checked_mul(1000)?;
-    let (context, arguments) = (context(flags), rest.trim());
-    let (buffer, raw, system, process) = ("", false, "", None);
+    let context = context(flags);
+    let arguments = rest.trim();
+    let buffer = "";
+    let raw = false;
+    let system = "";
+    let process = None;
     Some(Line { buffer, comm, pid, process, cpu, context, time, raw, system, event, arguments })
 }
 
@@ -232,7 +236,8 @@ fn tail<'a>(rest: &'a str, comm: &'a str, pid: i32, cpu: u16) -> Option<Line<'a>
     }
     let arguments = after[end..].trim();
     let context = if flags.is_empty() { Context::Unknown } else { context(flags) };
-    let (buffer, process) = ("", None);
+    let buffer = "";
+    let process = None;
     Some(Line { buffer, comm, pid, process, cpu, context, time, raw, system, event, arguments })
 }
 

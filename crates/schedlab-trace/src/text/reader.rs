@@ -165,7 +165,8 @@ impl TextReader {
     fn fill(&mut self, batch: &mut Vec<Event>) -> io::Result<bool> {
         batch.clear();
         self.arguments.clear();
-        let (mut lines, mut arguments) = (0, 0);
+        let mut lines = 0;
+        let mut arguments = 0;
         while (lines < LINES && arguments < ARGUMENTS) || batch.is_empty() {
             let Some(end) = self.line()? else { break };
             lines += 1;
@@ -202,7 +203,9 @@ impl TextReader {
                 self.event(&line, batch);
             }
             Some(Said::Lost { cpu, count }) => {
-                let (time, by, cpu) = (Nanos(self.last), Pid::IDLE, Cpu(cpu));
+                let time = Nanos(self.last);
+                let by = Pid::IDLE;
+                let cpu = Cpu(cpu);
                 let what = What::Lost { count: NonZeroU32::new(count) };
                 batch.push(Event { time, by, cpu, context: Context::Task, what });
             }
@@ -258,7 +261,8 @@ impl TextReader {
             };
         }
         let mut emit = |what| {
-            let (time, context) = (Nanos(line.time), line.context);
+            let time = Nanos(line.time);
+            let context = line.context;
             batch.push(Event { time, by, cpu, context, what });
         };
         if let Some((what, named)) = told {
@@ -275,14 +279,16 @@ impl TextReader {
             && let Some((phase, name, pid, request)) = arguments::mark(line.arguments)
             && let Some(id) = self.mark(name)
         {
-            let (time, context, what) =
-                (Nanos(line.time), line.context, What::Mark { pid, id, phase, request });
+            let time = Nanos(line.time);
+            let context = line.context;
+            let what = What::Mark { pid, id, phase, request };
             return batch.push(Event { time, by, cpu, context, what });
         }
         if matches!(line.event, "tracing_mark_write" | "print")
             && let Some(what) = self.written(by, line.arguments)
         {
-            let (time, context) = (Nanos(line.time), line.context);
+            let time = Nanos(line.time);
+            let context = line.context;
             return batch.push(Event { time, by, cpu, context, what });
         }
         let owner = self.owners.get(line.event).map_or("", String::as_str);
@@ -431,7 +437,9 @@ pub(crate) fn refusal(start: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(start);
     let mut tally = Tally::default();
     // The first line that is no event, and whether any line says anything or is an event.
-    let (mut strange, mut says, mut has_event) = (None, false, false);
+    let mut strange = None;
+    let mut says = false;
+    let mut has_event = false;
     for line in text.lines() {
         let said = parse(line);
         let is_event = matches!(said, Some(Said::Event(_)));

@@ -115,7 +115,8 @@ impl Workers {
         let words: Vec<WordId> = (0..workers).map(|_| plan.word()).collect();
         let lock = LockId(plan.locks);
         plan.locks += 1;
-        let (management_ns, back_off_ns) = (0, 0);
+        let management_ns = 0;
+        let back_off_ns = 0;
         let state =
             State { waiting, base: None, held: false, over: false, management_ns, back_off_ns };
         let crew =

@@ -304,7 +304,8 @@ fn is_known(set: &Set) -> bool {
 fn pair(blocks: &[(&Set, &Set)], asked: &Asked) -> Pair {
     let runs: Vec<(&[StoredRun], &[StoredRun])> =
         blocks.iter().map(|(before, after)| (&*before.runs, &*after.runs)).collect();
-    let (before, after) = (blocks[0].0.name.clone(), blocks[0].1.name.clone());
+    let before = blocks[0].0.name.clone();
+    let after = blocks[0].1.name.clone();
     let comparisons = compare(&runs, asked);
     Pair { before, after, comparisons, placebos: Vec::new(), choices: None, difference: None }
 }
@@ -312,7 +313,8 @@ fn pair(blocks: &[(&Set, &Set)], asked: &Asked) -> Pair {
 fn print(pairs: &[Pair], markdown: bool, json: bool) -> anyhow::Result<()> {
     if json {
         for Pair { before, after, comparisons, placebos, choices, difference } in pairs {
-            let (answer, choices) = (answer(comparisons, after), choices.as_ref());
+            let answer = answer(comparisons, after);
+            let choices = choices.as_ref();
             let difference = difference.as_ref();
             let told =
                 Document { before, after, answer, comparisons, placebos, choices, difference };

@@ -101,7 +101,8 @@ fn run_some(args: &RunArgs) -> anyhow::Result<ExitCode> {
         true => EXAMPLES.iter().collect(),
         false => args.names.iter().map(|name| find(name)).collect::<Result<_, _>>()?,
     };
-    let (mut left_out, mut failed) = (Vec::new(), Vec::new());
+    let mut left_out = Vec::new();
+    let mut failed = Vec::new();
     for example in &chosen {
         match run_one(example, args) {
             Ok(Done::Ended) => {}

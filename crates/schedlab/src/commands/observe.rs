@@ -83,7 +83,9 @@ pub(super) fn observe(
 pub(super) fn whole_trace(path: &Path) -> anyhow::Result<(TraceInfo, Vec<Event>, Vec<String>)> {
     let options = schedlab_trace::Options { arguments: true, ..schedlab_trace::Options::default() };
     let mut source = schedlab_trace::open_with(path, &options)?;
-    let (mut events, mut batch, mut arguments) = (Vec::new(), Vec::new(), Vec::new());
+    let mut events = Vec::new();
+    let mut batch = Vec::new();
+    let mut arguments = Vec::new();
     while source.next(&mut batch)? {
         events.extend_from_slice(&batch);
         let others =

@@ -414,7 +414,9 @@ impl Guest<'_> {
         let Some(writer) = self.events else { return Ok(self.recorded) };
         writer.finish()?;
         let census = Census::of(schedlab_trace::open(self.output)?.as_mut())?;
-        let (via, per_cpu, span) = ("exact".to_owned(), census.per_cpu, census.span);
+        let via = "exact".to_owned();
+        let per_cpu = census.per_cpu;
+        let span = census.span;
         Ok(Some(Recorded { via, per_cpu, span, ..Recorded::default() }))
     }
 }
@@ -573,7 +575,8 @@ fn user_stacks(args: &Args) -> anyhow::Result<Option<UserStacks>> {
     }
     let most = UserStack::COPY_MAX;
     let Some(asked) = u32::try_from(args.stack_copy.0).ok().filter(|bytes| *bytes <= most) else {
-        let (asked, most) = (args.stack_copy, Bytes(most.into()));
+        let asked = args.stack_copy;
+        let most = Bytes(most.into());
         let what = format!("invalid --stack-copy {asked}: use at most {most}");
         return Err(UsageError(what).into());
     };
@@ -644,7 +647,9 @@ fn tell(summary: &Recorded, output: &Path) {
     let size = std::fs::metadata(output).map_or(0, |data| data.len());
     let time = summary.span.map_or_else(String::new, |s| format!(" over {}", s.duration()));
     let cpus = summary.per_cpu.len();
-    let (file, via, size) = (shown(output), &summary.via, Bytes(size));
+    let file = shown(output);
+    let via = &summary.via;
+    let size = Bytes(size);
     note(&format!("{file}: {total} events of {cpus} CPUs{time}, {size}, through {via}"));
     let list: Vec<String> = events.iter().map(|(name, count)| format!("{name} {count}")).collect();
     if !list.is_empty() {
@@ -666,7 +671,9 @@ fn tell(summary: &Recorded, output: &Path) {
     }
     let all = summary.span.map_or(0, |span| span.duration().0) as f64 * cpus.max(1) as f64;
     for request in &summary.requests {
-        let (name, begun, ended) = (&request.name, request.begun, request.ended);
+        let name = &request.name;
+        let begun = request.begun;
+        let ended = request.ended;
         let hits = (begun + ended).max(1);
         let cost = request.hits_ns.map_or_else(String::new, |took| {
             let each = Nanos(took.0 / hits);

@@ -135,7 +135,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let base = base(args);
     let asked = Asked::of(&args.file, base?, args.on.as_ref(), (recorded, settings), args.warm_up);
     if inferred.demand.length <= asked.warm_up && asked.warm_up == args.warm_up {
-        let (length, warm) = (inferred.demand.length, args.warm_up);
+        let length = inferred.demand.length;
+        let warm = args.warm_up;
         bail!(UsageError(format!(
             "{}: the trace is only {length} long, and the first {warm} are warm-up: use a \
              shorter --warm-up",

@@ -20,11 +20,12 @@ pub(crate) struct Cell {
 
 impl Cell {
     fn run(&self, label: &str, block: u32) -> Planned {
-        let (machine, spec) =
-            (self.machine.clone(), RunSpec { repeat: block, ..self.spec.clone() });
+        let machine = self.machine.clone();
+        let spec = RunSpec { repeat: block, ..self.spec.clone() };
         let hooks = self.hooks.clone();
         let id = RunId::with_hooks(&machine, &spec, &hooks);
-        let (workload, point) = (label.to_owned(), Point::new());
+        let workload = label.to_owned();
+        let point = Point::new();
         Planned { id, workload, point, block, spec, hooks, machine }
     }
 }

@@ -157,7 +157,8 @@ fn judge_conditions(
         for contrast in &contrasts {
             match condition.check(&contrast.found) {
                 Some(true) => {
-                    let (axis, value) = (&contrast.axis, &contrast.value);
+                    let axis = &contrast.axis;
+                    let value = &contrast.value;
                     writeln!(stderr, "schedlab: {axis}={value}: {metric} is beyond the limit")?;
                     return Ok(Some(EXIT_CONDITION));
                 }
@@ -204,7 +205,8 @@ pub(crate) fn conclude(
             writeln!(stdout, "{}", claims::summary(&judged))?;
         }
         concluded.has_failed_claim = judged.iter().any(|one| one.finding == Finding::NotReproduced);
-        let (runs, looks) = (&stored.runs, &stored.looks);
+        let runs = &stored.runs;
+        let looks = &stored.looks;
         concluded.is_missing = answer::has_no_verdict(experiment, runs, looks);
     }
     writeln!(stdout, "{}", path.display())?;
@@ -457,7 +459,8 @@ fn estimate(
     plan: &Plan,
     results: &Path,
 ) -> anyhow::Result<String> {
-    let (mut lines, mut places) = (Vec::new(), Vec::new());
+    let mut lines = Vec::new();
+    let mut places = Vec::new();
     for name in experiment.machines() {
         let facts = machines.get(&name)?.facts();
         lines.push(machine_line(&facts));
@@ -471,7 +474,8 @@ fn estimate(
         })
     };
     let mut seconds = 0.0;
-    let (mut left, mut unknown) = (0, 0);
+    let mut left = 0;
+    let mut unknown = 0;
     for run in plan.runs.iter().filter(|run| !is_done(run.id.clone())) {
         left += 1;
         let took = |alike: &dyn Fn(&StoredRun) -> bool| {

@@ -134,7 +134,8 @@ impl Visit {
         let mut keeper = command.spawn().with_context(|| words.join(" "))?;
         let lines = keeper.stdin.take();
         let mut said = BufReader::new(keeper.stdout.take().context("the output of ssh")?);
-        let (folder, program) = (String::new(), String::new());
+        let folder = String::new();
+        let program = String::new();
         let mut visit = Self { words, host: host.to_owned(), keeper, lines, folder, program };
         visit.arrive(&mut said, file, ssh.binary.is_some())?;
         Ok(visit)
@@ -149,7 +150,8 @@ impl Visit {
         let host = &self.host;
         let first = line(said)?.with_context(|| format!("{host}: ssh did not get there"))?;
         let mut parts = first.splitn(3, ' ');
-        let (there, machine) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        let there = parts.next().unwrap_or_default();
+        let machine = parts.next().unwrap_or_default();
         self.folder = parts.next().unwrap_or_default().to_owned();
         ensure!(self.folder.starts_with('/'), "{host}: mktemp -d there printed no folder");
         self.program = "schedlab".to_owned();
@@ -184,7 +186,8 @@ impl Visit {
     /// The script that runs the program in the folder.
     fn script(&self, words: &[String]) -> String {
         let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
-        let (folder, program) = (quoted(&self.folder), quoted(&self.program));
+        let folder = quoted(&self.folder);
+        let program = quoted(&self.program);
         let colours = std::env::var("NO_COLOR").unwrap_or_default();
         format!(
             "cd {folder} && echo $$ >pid && exec env TMPDIR={folder} NO_COLOR={} {program} {}",

@@ -259,12 +259,14 @@ impl Raw {
         if self.bound != Bound::None || self.is_numberless() {
             return false;
         }
-        let (low, high) = (self.scale.effect(-self.margin), self.scale.effect(self.margin));
+        let low = self.scale.effect(-self.margin);
+        let high = self.scale.effect(self.margin);
         match &self.estimate {
             Estimate::Student(effect) => effect.is_within(low, high),
             Estimate::Shift(..) | Estimate::Ranks(_) if self.units >= RANKS_MIN => {
                 let Change { low: least, high: most, .. } = self.change(0.9);
-                let (least, most) = (self.scale.effect(least), self.scale.effect(most));
+                let least = self.scale.effect(least);
+                let most = self.scale.effect(most);
                 low < least && most < high
             }
             Estimate::Shift(..) | Estimate::Ranks(_) | Estimate::None(_) => false,
@@ -320,7 +322,8 @@ impl Raw {
         };
         let sign = if self.metric.better == Better::Higher { -1.0 } else { 1.0 };
         let slow = [&ranks.before, &ranks.after].map(|units| slow_units(units, ranks, sign));
-        let (of_before, of_after) = (ranks.before.len(), ranks.after.len());
+        let of_before = ranks.before.len();
+        let of_after = ranks.after.len();
         let p = fisher(slow[0], of_before, slow[1], of_after);
         Some(Tail { mean, before: slow[0], of_before, after: slow[1], of_after, p })
     }
@@ -350,7 +353,8 @@ impl Raw {
         }
         let margin = (self.scale.effect(-self.margin), self.scale.effect(self.margin));
         let decides = |units: usize| chance_to_decide(&effect, self.units, units, level, margin);
-        let (mut low, mut high) = (self.units, TIMES_MAX * self.units);
+        let mut low = self.units;
+        let mut high = TIMES_MAX * self.units;
         if decides(high) < DECIDES {
             return None;
         }
@@ -377,14 +381,16 @@ fn chance_to_decide(
     level: f64,
     (low, high): (f64, f64),
 ) -> f64 {
-    let (n, more) = (units as f64, (all - units) as f64);
+    let n = units as f64;
+    let more = (all - units) as f64;
     let then = Effect { estimate: 0.0, ..effect.with_runs(all as f64 / n) };
     let moves = effect.error * (more / all as f64).sqrt();
     let below = |end: f64| normal_cdf((end - effect.estimate) / moves.max(1e-12));
     let (least, most) = then.interval(1.0 - level);
     let differs = below(least) + 1.0 - below(most);
     let (down, up) = then.interval(0.9);
-    let (from, to) = ((low - down).max(least), (high - up).min(most));
+    let from = (low - down).max(least);
+    let to = (high - up).min(most);
     differs + if to > from { below(to) - below(from) } else { 0.0 }
 }
 
@@ -410,7 +416,8 @@ fn slow_units(units: &[f64], of: &Ranks, sign: f64) -> usize {
         values.iter().map(|v| (v - centre).abs()).collect()
     };
     let spread = 1.4826 * middle(&[off(&of.before), off(&of.after)].concat());
-    let (centre, limit) = (middle(units), (SLOW * spread).max(SLOW_MIN));
+    let centre = middle(units);
+    let limit = (SLOW * spread).max(SLOW_MIN);
     units.iter().filter(|unit| sign * (**unit - centre) > limit).count()
 }
 

@@ -52,7 +52,8 @@ pub(crate) struct Failures {
 impl Failures {
     /// Those of a workload in all blocks.
     pub(super) fn of(cells: &[(Cells<'_>, Cells<'_>)], label: &str) -> Self {
-        let (mut before, mut after) = (Side::default(), Side::default());
+        let mut before = Side::default();
+        let mut after = Side::default();
         for (first, second) in cells {
             before.add(first, label);
             after.add(second, label);
@@ -62,8 +63,10 @@ impl Failures {
         whys.iter().for_each(|why| *counts.entry(why).or_default() += 1);
         let most = counts.iter().max_by_key(|(_, count)| **count);
         let why = most.map_or(String::new(), |(why, _)| (*why).to_owned());
-        let (of_before, of_after) = (before.attempts, after.attempts);
-        let (before, after) = (before.failed, after.failed);
+        let of_before = before.attempts;
+        let of_after = after.attempts;
+        let before = before.failed;
+        let after = after.failed;
         let p = if before + after > 0 { fisher(before, of_before, after, of_after) } else { 1.0 };
         Self { before, of_before, after, of_after, is_missing: !whys.is_empty(), why, p }
     }

@@ -32,7 +32,8 @@ impl Looks {
     /// was planned and this is it.
     #[must_use]
     pub(crate) fn sentence(&self) -> String {
-        let (taken, planned) = (self.taken.len(), self.planned.len());
+        let taken = self.taken.len();
+        let planned = self.planned.len();
         let spent: f64 = (0..taken).map(|index| look_level(&self.planned, index)).sum();
         if taken <= planned && planned > 1 {
             return format!(

@@ -220,7 +220,8 @@ impl Judgement {
             None => "Ten times as many runs would not settle it.".to_owned(),
             Some(n) => {
                 let side = if row.basis.is_paired() { "" } else { " a side" };
-                let (n, basis) = (n.max(1), row.basis);
+                let n = n.max(1);
+                let basis = row.basis;
                 format!("About {n} more {basis}{side} settle it in 8 of 10 cases.")
             }
         };

@@ -144,7 +144,8 @@ fn scale(before: &[f64], after: &[f64]) -> Option<Scale> {
     if before.iter().chain(after).all(|v| *v > 0.0) {
         return Some(Scale::Log);
     }
-    let (first, all) = (level(before), level(&[before, after].concat()));
+    let first = level(before);
+    let all = level(&[before, after].concat());
     let level = if first > 0.0 { first } else { all };
     let is_negative = before.iter().chain(after).any(|v| *v < 0.0);
     let least = if is_negative { f64::NEG_INFINITY } else { -1.0 };
@@ -194,7 +195,8 @@ fn units(sets: &[Set], interleaved: bool) -> (Basis, Vec<f64>, Vec<f64>) {
         }
         boots.into_iter().map(|(boot, ones)| (boot, mean(&ones))).collect()
     };
-    let (first, second) = (by_boot(before), by_boot(after));
+    let first = by_boot(before);
+    let second = by_boot(after);
     let common: Vec<&String> = first.keys().filter(|boot| second.contains_key(*boot)).collect();
     if common.len() >= BOOTS_MIN {
         let (a, b) = common.iter().map(|boot| (first[*boot], second[*boot])).unzip();
@@ -310,7 +312,8 @@ pub(super) fn other_work(a: &Cells<'_>, b: &Cells<'_>, label: &str, points: &[Po
         cell.and_then(Cell::any).map(|run| metrics::asked_work(&run.manifest.spec.workload))
     };
     let differs = |point: &Point| -> Option<String> {
-        let (a, b) = (asked(a, point)?, asked(b, point)?);
+        let a = asked(a, point)?;
+        let b = asked(b, point)?;
         let (name, value) = a.iter().find(|(name, value)| b.get(*name) != Some(value))?;
         let other = b.get(name).cloned().unwrap_or_default();
         Some(format!("The two sides ask for different work: {name}={value} against {other}."))
@@ -325,7 +328,8 @@ pub(super) fn boots_note(cells: &[(Cells<'_>, Cells<'_>)], label: &str) -> Strin
         let runs = cells.of(label).flat_map(|cell| cell.runs.values());
         runs.filter_map(|run| run.manifest.facts.boot.known().cloned()).collect()
     };
-    let (first, second) = (boots(a), boots(b));
+    let first = boots(a);
+    let second = boots(b);
     if first.is_empty() || second.is_empty() || first.intersection(&second).next().is_some() {
         return String::new();
     }

@@ -134,7 +134,8 @@ impl Place {
         }
         values.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(&b.1)));
         values.dedup();
-        let (low, high) = (values.first()?.0, values.last()?.0);
+        let low = values.first()?.0;
+        let high = values.last()?.0;
         let is_log = low > 0.0 && high / low > LOG_FROM;
         let all = || values.iter().map(|(_, value)| value.clone()).collect();
         let words: Vec<String> = if words { all() } else { Vec::new() };
@@ -153,7 +154,8 @@ impl Place {
             return (rank as f64 + 0.5) / self.words.len() as f64;
         }
         let on = |v: f64| if self.is_log { v.ln() } else { v };
-        let (low, high) = (on(self.low), on(self.high));
+        let low = on(self.low);
+        let high = on(self.high);
         let part = if high > low { (on(x) - low) / (high - low) } else { 0.5 };
         EDGE + part * (1.0 - 2.0 * EDGE)
     }
@@ -176,7 +178,8 @@ fn hints(curve: Option<&Curve>, metric: &Metric, axis: &str) -> Vec<String> {
         let interval = centre
             .interval
             .map_or(String::new(), |(low, high)| format!(" [{} .. {}]", told(low), told(high)));
-        let (value, runs) = (told(centre.value), centre.runs);
+        let value = told(centre.value);
+        let runs = centre.runs;
         format!("{axis}={}: {} {value}{interval}, {runs} runs", point.value, metric.name)
     };
     curve.iter().flat_map(|curve| &curve.points).map(hint).collect()
@@ -200,7 +203,8 @@ fn published(
     let at = claims.filter_map(|claim| {
         let value = claim.at.get(&curve.axis)?;
         let point = curve.points.iter().find(|point| point.value == *value)?;
-        let (low, high) = (claim.at_least * scale, claim.at_most * scale);
+        let low = claim.at_least * scale;
+        let high = claim.at_most * scale;
         Some(Published { x: place.of_point(point), low, high })
     });
     at.collect()
@@ -250,7 +254,8 @@ fn levels(curve: &Curve, metric: &Metric) -> String {
     let name = name(curve);
     let head = if name.is_empty() { String::new() } else { format!("{name}: ") };
     let part = |(index, level): (usize, &schedlab_stats::Level)| {
-        let (first, last) = (&curve.points[level.start].value, &curve.points[level.end - 1].value);
+        let first = &curve.points[level.start].value;
+        let last = &curve.points[level.end - 1].value;
         let range = if first == last { first.clone() } else { format!("{first} to {last}") };
         format!("{} {} for {range}", letter(index), readable(level.mean.exp(), metric.unit))
     };

@@ -65,7 +65,8 @@ fn drawn(plane: &Plane, load: Option<&str>, sign: f64, title: String) -> Vec<Str
         });
         alike.filter_map(|(.., cell)| cell.map(|log| sign * log)).fold(f64::INFINITY, f64::min)
     };
-    let (row_labels, column_labels) = (labels::short(&plane.rows), labels::short(&plane.columns));
+    let row_labels = labels::short(&plane.rows);
+    let column_labels = labels::short(&plane.columns);
     let longest = |labels: &[String]| labels.iter().map(|one| one.chars().count()).max();
     // Labels get what room the cells leave.
     let room = WIDTH.saturating_sub(columns.len() * CELL + plane.x.chars().count() + 2);

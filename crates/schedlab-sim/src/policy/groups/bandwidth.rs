@@ -62,7 +62,9 @@ impl Pool {
         // `__refill_cfs_bandwidth_runtime` as the limit is set.
         let runtime = limit.quota;
         let waiting = Vec::new();
-        let (ends, slack, told) = (None, None, [None; 2]);
+        let ends = None;
+        let slack = None;
+        let told = [None; 2];
         Self { limit, slice, runtime, ends, idle: false, slack, told, shares, waiting }
     }
 

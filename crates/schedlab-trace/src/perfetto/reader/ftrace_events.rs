@@ -131,8 +131,12 @@ pub(super) fn compact_sched(content: &[u8], states: &States, found: &mut Vec<Fou
 
 /// One event of its own.
 pub(super) fn ftrace<'a>(content: &'a [u8], states: &States, told: &Told) -> Option<Found<'a>> {
-    let (mut time, mut by, mut what) = (0, Pid::IDLE, None);
-    let (mut flags, mut comm, mut of_others) = (0, [None, None], None);
+    let mut time = 0;
+    let mut by = Pid::IDLE;
+    let mut what = None;
+    let mut flags = 0;
+    let mut comm = [None, None];
+    let mut of_others = None;
     for (field, value) in Fields(content) {
         match field {
             event::TIMESTAMP => time = value.number(),
@@ -174,7 +178,8 @@ fn mark_event(field: u32, content: &[u8], told: &Told) -> Option<What> {
 pub(super) fn spelt(content: &[u8]) -> String {
     let mut text = String::new();
     for (_, field) in Fields(content).filter(|(field, _)| *field == 2) {
-        let (mut name, mut told) = ("", String::new());
+        let mut name = "";
+        let mut told = String::new();
         for (field, value) in Fields(field.bytes()) {
             match field {
                 1 => name = std::str::from_utf8(value.bytes()).unwrap_or_default(),

@@ -245,7 +245,8 @@ impl Measured {
                     ))
                 })
             };
-            let (low, high) = (number(&scan[1])?, number(&scan[2])?);
+            let low = number(&scan[1])?;
+            let high = number(&scan[2])?;
             if high <= low || high.abs_diff(low) > 10_000 {
                 let what = format!("-P {}: give MIN below MAX, at most 10,000 apart", scan[0]);
                 return Err(UsageError(what).into());

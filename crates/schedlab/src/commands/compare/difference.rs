@@ -38,7 +38,8 @@ pub(super) struct Recorded {
 
 impl Recorded {
     pub(super) fn read(source: &mut dyn EventSource) -> anyhow::Result<Self> {
-        let (mut events, mut batch) = (Vec::new(), Vec::new());
+        let mut events = Vec::new();
+        let mut batch = Vec::new();
         while source.next(&mut batch)? {
             events.append(&mut batch);
         }

@@ -38,7 +38,8 @@ pub(super) fn junit(comparisons: &[Comparison], conditions: &[FailIf]) -> String
         barred.len()
     );
     for found in barred {
-        let (class, why) = (xml(&found.workload), xml(&found.no_verdict));
+        let class = xml(&found.workload);
+        let why = xml(&found.no_verdict);
         let _ = writeln!(
             out,
             "  <testcase classname=\"{class}\" name=\"all runs\"><error message=\"no verdict: {why}\"/></testcase>"
@@ -46,7 +47,8 @@ pub(super) fn junit(comparisons: &[Comparison], conditions: &[FailIf]) -> String
     }
     for (row, found) in rows.iter().zip(found) {
         let change = format!("{}, {}", row.change, row.verdict);
-        let (class, name) = (xml(&row.workload), xml(&row.name()));
+        let class = xml(&row.workload);
+        let name = xml(&row.name());
         let _ = write!(out, "  <testcase classname=\"{class}\" name=\"{name}\">");
         match found {
             Some(true) => {

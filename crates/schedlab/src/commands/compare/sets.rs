@@ -52,13 +52,16 @@ pub(super) fn of_different_hosts(folders: &[PathBuf], sets: &[Set]) -> Option<St
         return None;
     }
     sets.chunks_exact(2).zip(folders.chunks_exact(2)).find_map(|(sets, folders)| {
-        let (before, after) = (hosts(&sets[0]), hosts(&sets[1]));
+        let before = hosts(&sets[0]);
+        let after = hosts(&sets[1]);
         if before.is_empty() || after.is_empty() || !before.is_disjoint(&after) {
             return None;
         }
         let told = |hosts: BTreeSet<String>| hosts.into_iter().collect::<Vec<_>>().join(", ");
-        let (before, after) = (told(before), told(after));
-        let (a, b) = (folders[0].display(), folders[1].display());
+        let before = told(before);
+        let after = told(after);
+        let a = folders[0].display();
+        let b = folders[1].display();
         Some(format!(
             "'{}' was measured on {before} and '{}' on {after}: a change could be the machine's. Measure both on one \
              host, or compare the machines on purpose: {a}@{before} {b}@{after}",

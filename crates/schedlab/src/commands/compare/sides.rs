@@ -64,7 +64,8 @@ const RECORDED_MAX: f64 = 1e6;
 
 impl Side {
     fn read(text: &str) -> Result<Self, UsageError> {
-        let (mut words, mut settings) = (Vec::new(), Vec::new());
+        let mut words = Vec::new();
+        let mut settings = Vec::new();
         for word in text.split(',') {
             let Some(rest) = word.strip_prefix("knob:") else {
                 words.push(word);

@@ -175,9 +175,11 @@ fn labels(texts: &[&str]) -> Vec<String> {
 /// Draws a value for each choice on two axes.
 pub(crate) fn heatmap(args: &HeatmapArgs) -> anyhow::Result<ExitCode> {
     let table = args.sheet.table()?;
-    let (xs, ys) = (table.texts(&args.x)?, table.texts(&args.y)?);
+    let xs = table.texts(&args.x)?;
+    let ys = table.texts(&args.y)?;
     let values = table.numbers(&args.value)?;
-    let (columns, rows) = (distinct(&xs), distinct(&ys));
+    let columns = distinct(&xs);
+    let rows = distinct(&ys);
     let cell = |row: &str, column: &str| {
         let here = (0..values.len()).filter(|&i| xs[i] == column && ys[i] == row);
         median(&here.map(|i| values[i]).collect::<Vec<f64>>())
@@ -228,7 +230,8 @@ impl PairsArgs {
 pub(crate) fn sweep(args: &SweepArgs) -> anyhow::Result<ExitCode> {
     let pairs = &args.pairs;
     let table = pairs.sheet.table()?;
-    let (xs, ys) = (table.numbers(&pairs.x)?, table.numbers(&pairs.y)?);
+    let xs = table.numbers(&pairs.x)?;
+    let ys = table.numbers(&pairs.y)?;
     let names = match &args.by {
         Some(by) => table.texts(by)?,
         None => vec![""; xs.len()],
@@ -257,7 +260,8 @@ pub(crate) fn sweep(args: &SweepArgs) -> anyhow::Result<ExitCode> {
 /// Draws the line of least squares with its residuals.
 pub(crate) fn fit(args: &PairsArgs) -> anyhow::Result<ExitCode> {
     let table = args.sheet.table()?;
-    let (xs, ys) = (table.numbers(&args.x)?, table.numbers(&args.y)?);
+    let xs = table.numbers(&args.x)?;
+    let ys = table.numbers(&args.y)?;
     let points: Vec<(f64, f64)> = xs.into_iter().zip(ys).collect();
     let file = || format!("{}: no line fits", args.sheet.file.display());
     let found = least_squares(&points).with_context(file)?;
@@ -287,7 +291,8 @@ pub(crate) fn fit(args: &PairsArgs) -> anyhow::Result<ExitCode> {
 /// Draws boxes and densities beside each other.
 pub(crate) fn boxes(args: &BoxesArgs) -> anyhow::Result<ExitCode> {
     let table = args.sheet.table()?;
-    let (names, values) = (table.texts(&args.by)?, table.numbers(&args.value)?);
+    let names = table.texts(&args.by)?;
+    let values = table.numbers(&args.value)?;
     let group = |(name, label): (&str, String)| Group {
         name: label,
         values: (0..values.len()).filter(|&i| names[i] == name).map(|i| values[i]).collect(),

@@ -346,7 +346,8 @@ fn like(
             .chain(power.and_then(|found| left_out(&found)))
             .collect(),
     };
-    let (cpus, tasks) = (number_of(rows.len(), "CPU"), number_of(tasks, "task"));
+    let cpus = number_of(rows.len(), "CPU");
+    let tasks = number_of(tasks, "task");
     let note = format!("{cpus}, {tasks}, {}", duration(window.span.duration()));
     let notes = [Some(note), drawn.who_ran_is_not_known()].into_iter().flatten().collect();
     let cores = Cores {

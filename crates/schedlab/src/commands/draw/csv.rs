@@ -27,7 +27,8 @@ impl Table {
         }
         let names = records.remove(0).fields;
         for record in &records {
-            let (have, want) = (record.fields.len(), names.len());
+            let have = record.fields.len();
+            let want = names.len();
             if have != want {
                 let at = have.min(want) + 1;
                 let path = path.display();
@@ -44,7 +45,8 @@ impl Table {
     pub(crate) fn column(&self, name: &str) -> anyhow::Result<usize> {
         let found = self.names.iter().position(|other| other == name);
         found.ok_or_else(|| {
-            let (path, all) = (self.path.display(), self.names.join(", "));
+            let path = self.path.display();
+            let all = self.names.join(", ");
             super::usage(format!("{path}: line 1: unknown column '{name}': use {all}"))
         })
     }
@@ -71,7 +73,8 @@ impl Table {
         let number = |record: &Record| {
             let text = record.fields[column].trim();
             text.parse().ok().filter(|number: &f64| number.is_finite()).with_context(|| {
-                let (path, line) = (self.path.display(), record.line);
+                let path = self.path.display();
+                let line = record.line;
                 format!(
                     "{path}: line {line}, column {} ({name}): invalid number '{text}'",
                     column + 1
@@ -85,8 +88,11 @@ impl Table {
 /// Cuts a text into records. Quotes may hold commas, line ends, and quotes written twice.
 fn records(text: &str, path: &Path) -> anyhow::Result<Vec<Record>> {
     let mut records = Vec::new();
-    let (mut line, mut begun, mut quoted) = (1, 1, None);
-    let (mut fields, mut field) = (Vec::new(), String::new());
+    let mut line = 1;
+    let mut begun = 1;
+    let mut quoted = None;
+    let mut fields = Vec::new();
+    let mut field = String::new();
     let mut characters = text.chars().peekable();
     while let Some(character) = characters.next() {
         match (character, quoted) {

@@ -155,7 +155,8 @@ fn stem(file: &Path) -> String {
 fn end(file: &Path, common: &Common) -> anyhow::Result<Nanos> {
     let window = common.open(file)?;
     let Some(max) = window.cut.to else { return Ok(window.span.end - window.origin) };
-    let (mut source, mut batch) = (window.source, Vec::new());
+    let mut source = window.source;
+    let mut batch = Vec::new();
     let mut last = window.span.end;
     while source.next(&mut batch)? {
         if let Some(event) = batch.iter().find(|event| event.time > window.origin + max) {

@@ -68,7 +68,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // At a fixed miss rate, how scattered the misses are does not matter.
     let strict =
         Thresholds { failures: args.miss_rate, sigma_ns: -1.0, mean_ns: f64::MIN, ..usual };
-    let (mut found, mut kept) = (Vec::new(), Vec::new());
+    let mut found = Vec::new();
+    let mut kept = Vec::new();
     for _ in 0..args.repeat.max(1) {
         let show = |probe: &Probe| {
             if !args.setup.json {
@@ -183,7 +184,9 @@ impl Found {
     }
 
     fn document(&self, path_ns: u64) -> FoundFigures {
-        let (raw, adjusted, first) = (self.raw(), self.adjusted(), &self.points[0]);
+        let raw = self.raw();
+        let adjusted = self.adjusted();
+        let first = &self.points[0];
         let jobs_per_s = |stress: &Option<f64>| stress.map(|s| throughput(first, s, self.jobs));
         FoundFigures {
             raw: self.points.iter().map(|point| point.raw).collect(),
@@ -202,7 +205,9 @@ impl Found {
     }
 
     fn text(&self, args: &Args, path_ns: u64) -> String {
-        let (raw, adjusted, first) = (self.raw(), self.adjusted(), &self.points[0]);
+        let raw = self.raw();
+        let adjusted = self.adjusted();
+        let first = &self.points[0];
         let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
         let show = |name: &str, values: &[f64]| {
             let range = interval(values)
@@ -240,7 +245,8 @@ impl Found {
             let _ = writeln!(text, "  that is {per_s:.0} jobs a second");
         }
         if super::interrupted() {
-            let (got, all) = (self.points.len(), args.repeat.max(1));
+            let got = self.points.len();
+            let all = args.repeat.max(1);
             let _ = writeln!(text, "interrupted: {got} of {all} searches");
         }
         text

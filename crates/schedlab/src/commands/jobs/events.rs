@@ -8,7 +8,8 @@ pub(super) fn text(jobs: &[Span]) -> String {
     let mut ended: Vec<&Span> = jobs.iter().collect();
     ended.sort_by_key(|job| (job.end, job.worker, job.node));
     ended.into_iter().fold(String::new(), |mut text, job| {
-        let (at, took_ns) = (us(job.end), job.end.saturating_sub(job.begin));
+        let at = us(job.end);
+        let took_ns = job.end.saturating_sub(job.begin);
         let _ = writeln!(text, "{at:>16} w{} job {} took {took_ns} ns", job.worker, job.node);
         text
     })
@@ -24,7 +25,8 @@ pub(super) fn perfetto(workers: usize, jobs: &[Span]) -> String {
         );
     }
     for job in jobs {
-        let (begin, took) = (us(job.begin), us(job.end.saturating_sub(job.begin)));
+        let begin = us(job.begin);
+        let took = us(job.end.saturating_sub(job.begin));
         let _ = writeln!(
             text,
             "{{\"ph\":\"X\",\"dur\":{took},\"pid\":1,\"tid\":{},\"ts\":{begin},\"name\":\"job {}\"}},",

@@ -239,7 +239,8 @@ impl Models {
     /// For `--json`.
     pub(super) fn document(&self) -> ModelFigures {
         let Fit { line, r, sigma, residual_max, count, .. } = self.line;
-        let (gradient, socket) = (self.line.slope(0.95), self.line.intercept(0.95));
+        let gradient = self.line.slope(0.95);
+        let socket = self.line.intercept(0.95);
         let figures =
             |line: Line| LineFigures { gradient_ms_per_job: line.slope, socket_ms: line.intercept };
         ModelFigures {
@@ -316,9 +317,11 @@ impl Models {
     /// The table.
     pub(super) fn text(&self) -> String {
         let Fit { r, sigma, residual_max, count, .. } = self.line;
-        let (gradient, socket) = (self.line.slope(0.95), self.line.intercept(0.95));
+        let gradient = self.line.slope(0.95);
+        let socket = self.line.intercept(0.95);
         let row = |name: &str, line: Line| {
-            let (slope, socket) = (format!("{:.4}", line.slope), format!("{:.3}", line.intercept));
+            let slope = format!("{:.4}", line.slope);
+            let socket = format!("{:.3}", line.intercept);
             vec![name.to_owned(), slope, socket, String::new()]
         };
         let mut text = format!("{}.\n\n", self.answer());
@@ -398,7 +401,8 @@ impl Column {
     }
 
     fn figures(&self) -> ColumnFigures {
-        let (mean, median) = (self.sample.mean(), self.sample.median());
+        let mean = self.sample.mean();
+        let median = self.sample.median();
         let max = self.sample.values().last().copied().unwrap_or(f64::NAN);
         let changes = self.changes.iter().map(ChangeFigures::of).collect();
         ColumnFigures { mean, median, max, changes }
@@ -479,8 +483,10 @@ fn read(file: &Path, x: Option<&str>, y: Option<&str>) -> anyhow::Result<(Points
             format!("{}: unknown column '{name}': use {}", file.display(), names.join(", "))
         }),
     };
-    let (x, y) = (column(x, 0)?, column(y, 1)?);
-    let (mut points, mut rows) = (Vec::new(), Vec::new());
+    let x = column(x, 0)?;
+    let y = column(y, 1)?;
+    let mut points = Vec::new();
+    let mut rows = Vec::new();
     for (number, line) in lines {
         let cells = cells(line);
         let value = |at: usize| {

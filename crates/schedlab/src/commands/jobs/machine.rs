@@ -38,7 +38,8 @@ impl Late {
         waits.iter().filter(is_late).for_each(|(_, wait)| by[wait.cause() as usize] += 1);
         let lost = || waits.iter().map(|(_, wait)| wait.of(WaitedFor::Lost)).filter(|&ns| ns > 0);
         let [busy, kernel, pool, _] = by;
-        let (jobs, lost_ns_max) = (by.iter().sum(), lost().max().unwrap_or(0));
+        let jobs = by.iter().sum();
+        let lost_ns_max = lost().max().unwrap_or(0);
         Some(Self { jobs, busy, kernel, pool, lost: lost().count(), lost_ns_max })
     }
 
@@ -56,7 +57,8 @@ impl Late {
 /// The finding that a due job waited while a worker slept and nobody was on the way.
 pub(super) fn lost(executor: &str, late: Option<&Late>) -> String {
     late.filter(|late| late.lost > 0).map_or_else(String::new, |late| {
-        let (jobs, time) = (late.lost, table::time(late.lost_ns_max as f64));
+        let jobs = late.lost;
+        let time = table::time(late.lost_ns_max as f64);
         format!("{executor} lost {jobs} due jobs, for up to {time}: a worker slept, and none was woken\n")
     })
 }

@@ -69,7 +69,8 @@ fn parse(text: &str, hashing: Hashing) -> anyhow::Result<Graph> {
     }
     let jobs = value.get("jobs").and_then(Value::as_array).context("it has no list `jobs`")?;
     ensure!(!jobs.is_empty(), "its list `jobs` is empty");
-    let (mut places, mut edges) = (Vec::new(), Vec::new());
+    let mut places = Vec::new();
+    let mut edges = Vec::new();
     for (number, job) in jobs.iter().enumerate() {
         let to = u32::try_from(number)?;
         let whole = |value: &Value| value.as_u64().and_then(|value| u32::try_from(value).ok());

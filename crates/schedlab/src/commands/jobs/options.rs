@@ -272,7 +272,8 @@ fn times(file: &std::path::Path) -> anyhow::Result<Vec<u64>> {
 pub(super) fn data_fits(data: Bytes, graph: &Graph) -> Result<(), UsageError> {
     let all = data.0.saturating_mul(u64::from(graph.len()));
     if all > 4 << 30 {
-        let (all, jobs) = (Bytes(all), graph.len());
+        let all = Bytes(all);
+        let jobs = graph.len();
         let what = format!("--data {data}: {jobs} jobs would need {all}; 4GiB are possible");
         return Err(UsageError(what));
     }
@@ -480,7 +481,8 @@ impl ExecutorArgs {
 
     /// Lumiera's pool, with the planning that was asked for.
     fn lumiera(&self, threads: &Threads) -> anyhow::Result<Lumiera> {
-        let (policy, settle) = (self.policy()?, self.settled()?);
+        let policy = self.policy()?;
+        let settle = self.settled()?;
         let on_start = threads.told(Some(Arc::new(move |_| settle())));
         let options = Options { on_start: Some(on_start), ..Options::new(policy.workers) };
         Ok(Lumiera::new(Options { policy, ..options }).planning(self.planning.planning()))
@@ -497,7 +499,9 @@ impl ExecutorArgs {
     /// What each worker does first, of our pool and of others alike, but for its CPU. Tried here once, its CPUs
     /// included, so that a missing right is said before the run.
     fn settled(&self) -> anyhow::Result<impl Fn() + Send + Sync + use<>> {
-        let (fifo, slice, slack) = (self.fifo, self.slice, self.timer_slack);
+        let fifo = self.fifo;
+        let slice = self.slice;
+        let slack = self.timer_slack;
         let place = move || -> std::io::Result<()> {
             schedlab_sys::sched::set_timer_slack(slack)?;
             super::table::attributes(fifo, slice)
@@ -543,7 +547,8 @@ impl ExecutorArgs {
 
     /// The same for workers of others, and their CPU; our pool binds its own.
     pub(super) fn on_start(&self) -> anyhow::Result<OnStart> {
-        let (bind, settle) = (binding(&self.cpus, self.workers()?), self.settled()?);
+        let bind = binding(&self.cpus, self.workers()?);
+        let settle = self.settled()?;
         Ok(Arc::new(move |worker| {
             bind(worker);
             settle();

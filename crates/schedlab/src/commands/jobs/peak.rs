@@ -429,7 +429,8 @@ fn csv(rows: &[Row]) -> String {
 fn gnuplot(rows: &[Row], models: &Models, label: &str) -> String {
     let line = models.line.line;
     let xs = || rows.iter().map(|row| row.x);
-    let (from, to) = (xs().fold(f64::MAX, f64::min), xs().fold(0.0, f64::max));
+    let from = xs().fold(f64::MAX, f64::min);
+    let to = xs().fold(0.0, f64::max);
     let room = (to - from) / 20.0;
     format!(
         "$data << EOD\n{}EOD\n\

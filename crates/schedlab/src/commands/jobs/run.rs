@@ -129,7 +129,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     }
     if interrupted {
-        let (ran, jobs) = (profile.jobs, run.graph().len());
+        let ran = profile.jobs;
+        let jobs = run.graph().len();
         table::note(&format!(
             "metrics are partial: the run was interrupted after {ran} of {jobs} jobs"
         ));
@@ -224,7 +225,8 @@ struct Ran {
 fn execute(args: &Args, run: &Arc<Run>) -> anyhow::Result<Ran> {
     if let Some(file) = &args.events {
         let workers = read_events(file, run)?;
-        let (name, told) = (file.display().to_string(), Told::default());
+        let name = file.display().to_string();
+        let told = Told::default();
         return Ok(Ran { name, workers, told, stalls: None, interrupted: false });
     }
     let name = args.executor.as_str();
@@ -238,7 +240,8 @@ fn execute(args: &Args, run: &Arc<Run>) -> anyhow::Result<Ran> {
     }
     let threads = Threads::default();
     let mut executor = args.setup.executor.named_telling(&args.executor, &threads)?;
-    let (name, workers) = (executor.name(), executor.workers());
+    let name = executor.name();
+    let workers = executor.workers();
     if args.record.is_some() && !executor.offers().real {
         let what = format!("{name} does not offer --record: its times are computed");
         return Err(UsageError(what).into());
@@ -290,7 +293,8 @@ fn draw(
     name: &str,
     (profile, stalls): (&Profile, Option<&Stalls>),
 ) -> anyhow::Result<()> {
-    let (mean, theme) = (profile.concurrency(), args.ground.theme());
+    let mean = profile.concurrency();
+    let theme = args.ground.theme();
     let notes = vec![format!("{name}, {} jobs, concurrency {mean:.2} of {workers}", profile.jobs)];
     if let Some(file) = &args.output {
         let title = "Jobs by worker";

@@ -78,7 +78,9 @@ fn document(soak: &Soak) -> Document {
 
 fn text(soak: &Soak) -> String {
     let Counts { posted, done, panicked, dependency_failed: abandoned, .. } = soak.counts;
-    let (rounds, refused, left) = (soak.rounds, soak.refused, soak.left());
+    let rounds = soak.rounds;
+    let refused = soak.refused;
+    let left = soak.left();
     let mut text = format!(
         "{rounds} rounds, {refused} refused; {posted} jobs posted: {done} done, {panicked} panicked, {abandoned} \
          waited for one that did, {left} left\n"

@@ -8,7 +8,8 @@ use schedlab_workload::{Beside, WorkloadSpec};
 
 /// Splits `words` into what stands after each `--OPTION`, and the others. Those after `--` are a command's.
 pub(super) fn part(option: &str, words: &[String]) -> Result<(Vec<String>, Vec<String>), String> {
-    let (mut lines, mut others) = (Vec::new(), Vec::new());
+    let mut lines = Vec::new();
+    let mut others = Vec::new();
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let typed = word.strip_prefix("--").and_then(|word| word.strip_prefix(option));

@@ -158,7 +158,8 @@ pub(super) fn run(wanted: &Wanted, machine: &mut dyn Machine) -> anyhow::Result<
         let measured = p99(machine, &with(&spec, &[("calibrate", "true".to_owned())]))?;
         Ok(measured.map(|(time, doubts)| {
             let note = human(time, Unit::Nanoseconds);
-            let (count, bytes) = (work.operations, Bytes(work.footprint));
+            let count = work.operations;
+            let bytes = Bytes(work.footprint);
             let _ = writeln!(crate::output::stderr(), "{count} operations on {bytes}: p99 {note}");
             doubts_of.push((work, doubts));
             time

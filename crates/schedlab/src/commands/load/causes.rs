@@ -62,7 +62,8 @@ impl Row {
     /// Whether less was done than was asked for.
     fn is_overloaded(&self) -> bool {
         let [achieved, offered, .., dropped] = &COLUMNS;
-        let (done, asked) = (self.median(achieved), self.median(offered));
+        let done = self.median(achieved);
+        let asked = self.median(offered);
         self.median(dropped).is_some_and(|n| n > 0.0)
             || done.zip(asked).is_some_and(|(done, asked)| done < 0.95 * asked)
     }
@@ -123,7 +124,8 @@ fn plan(wanted: &Wanted, rows: &[Row]) -> Plan {
     for block in 0..repeats {
         let one = |row: &Row| {
             let spec = RunSpec { repeat: block, ..row.spec.clone() };
-            let (workload, point) = (wanted.workload.name.to_owned(), BTreeMap::new());
+            let workload = wanted.workload.name.to_owned();
+            let point = BTreeMap::new();
             let machine = wanted.on.clone();
             let id = RunId::new(&machine, &spec);
             Planned { id, workload, point, block, spec, hooks: Hooks::default(), machine }

@@ -105,7 +105,8 @@ const STAYS: char = '\u{a0}';
 fn wrapped(name: &str, text: &str) -> String {
     const COLUMNS: usize = 100;
     let indent = 33;
-    let (mut lines, mut line) = (String::new(), format!("{name:indent$}"));
+    let mut lines = String::new();
+    let mut line = format!("{name:indent$}");
     for word in text.split(' ') {
         if line.chars().count() > indent && line.chars().count() + word.len() > COLUMNS {
             lines = lines + line.trim_end() + "\n";
@@ -284,8 +285,9 @@ fn tell(
 /// An open loop that offered more than was done says so.
 fn overload(whole: &Interval) {
     let count = |name: &str| whole.counts.iter().find(|(n, _)| n == name).map_or(0, |c| c.1);
-    let (offered, done, dropped) =
-        (count("requests_offered"), count("requests"), count("requests_dropped"));
+    let offered = count("requests_offered");
+    let done = count("requests");
+    let dropped = count("requests_dropped");
     if offered > 0 && (dropped > 0 || done * 20 < offered * 19) {
         err(&format!(
             "overload: {offered} requests were offered, {done} done, {dropped} dropped; \
@@ -354,7 +356,8 @@ pub(crate) fn hackbench(arguments: &[std::ffi::OsString]) -> ExitCode {
         Ok(typed) => typed,
         Err(error) => return wrong(&format!("{program}: {error}\n{}", hint(&error, &table))),
     };
-    let (operands, order) = (typed.operands.clone(), typed.order.clone());
+    let operands = typed.operands.clone();
+    let order = typed.order.clone();
     let (own, mut options) = split(typed, HACKBENCH);
     if own.contains_key("version") {
         return version("hackbench");

@@ -143,7 +143,8 @@ fn measure(
         plan.runs.iter().any(|run| planned(&run)) == hooked
     };
     let of_side = |side: &Side| -> Vec<StoredRun> {
-        let (spec, hooked) = (&side.spec, side.hooks != Hooks::default());
+        let spec = &side.spec;
+        let hooked = side.hooks != Hooks::default();
         let same = |run: &&StoredRun| {
             run.manifest.spec.workload == spec.workload
                 && run.manifest.spec.beside == spec.beside
@@ -191,7 +192,8 @@ fn plan(wanted: &Wanted, sides: &[Side], repeats: u32) -> Plan {
     for block in 0..repeats {
         let one = |side: &Side| {
             let spec = RunSpec { repeat: block, ..side.spec.clone() };
-            let (workload, point) = (wanted.workload.name.to_owned(), BTreeMap::new());
+            let workload = wanted.workload.name.to_owned();
+            let point = BTreeMap::new();
             let machine = wanted.on.clone();
             let id = RunId::with_hooks(&machine, &spec, &side.hooks);
             Planned { id, workload, point, block, spec, hooks: side.hooks.clone(), machine }
@@ -359,7 +361,8 @@ fn intervals(wanted: &Wanted, runs: &[StoredRun], of: &str) -> BTreeMap<String, 
             if cut {
                 return (metric.name, none("the time limit ended runs".into()));
             }
-            let (sample, runs) = (Sample::new(values), runs.len());
+            let sample = Sample::new(values);
+            let runs = runs.len();
             let same = sample.as_ref().ok().map(Sample::median);
             let doubt = sample.as_ref().ok().and_then(|sample| outliers(&metric, sample));
             let made = sample.and_then(|s| interval(&s, LEVEL, wanted.spec.seed));

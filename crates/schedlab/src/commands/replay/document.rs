@@ -233,7 +233,8 @@ pub(super) const WITHIN: Nanos = Nanos(100);
 
 impl Fidelity {
     pub(super) fn of(runs: &Runs) -> Self {
-        let (was, is) = (&runs.recorded, &runs.replayed.side);
+        let was = &runs.recorded;
+        let is = &runs.replayed.side;
         let of = |figure: &dyn Fn(&TaskSide) -> Nanos| {
             let errors = was.tasks.iter().filter(|(_, task)| figure(task) > Nanos::ZERO);
             let error = |(key, task): (_, &TaskSide)| {

@@ -39,7 +39,8 @@ pub(super) fn draw(
     let from = Nanos(at.at.0.saturating_sub(BEFORE.0));
     let scratch = schedlab_sys::temporary::folder("schedlab-replay-")?;
     let (info, events, _) = whole_trace(file)?;
-    let (info, events) = (&info, &events[..]);
+    let info = &info;
+    let events = &events[..];
     let replayed = &runs.replayed.kept;
     let mut all = vec![
         marked(&scratch.path().join("recorded"), (info, events), &at)?,

@@ -140,7 +140,8 @@ pub(super) fn perform(
 
 /// The demand with what settings change in single tasks, and the settings of the machine.
 fn changed(demand: &Demand, settings: &[Setting]) -> anyhow::Result<(Demand, Vec<Setting>)> {
-    let (mut demand, mut rest) = (demand.clone(), Vec::new());
+    let mut demand = demand.clone();
+    let mut rest = Vec::new();
     for setting in settings {
         match TaskChange::of(setting) {
             None => rest.push(setting.clone()),

@@ -30,7 +30,8 @@ pub(super) fn run(inferred: &Inferred, asked: &Asked, search: &str) -> anyhow::R
     let setting = |value: &str| Setting { knob: knob.to_owned(), value: value.to_owned() };
     let settings = std::iter::once(None).chain(values.split(',').map(|value| Some(setting(value))));
     let machine = asked.change.as_ref().map_or(&asked.base, |(machine, _)| machine);
-    let (from, to) = (asked.warm_up, inferred.demand.length);
+    let from = asked.warm_up;
+    let to = inferred.demand.length;
     let half = Nanos(from.0.midpoint(to.0));
     let mut candidates = Vec::new();
     for setting in settings {

@@ -23,7 +23,8 @@ pub(super) fn of(file: &Path, inferred: &Inferred, runs: &Runs, top: usize) -> S
         let _ = writeln!(text, "assumed: {sentence}");
     }
     text.push_str(&fidelity(runs));
-    let (tasks, sides) = (tasks(runs, &fixed(inferred), top), sides(runs));
+    let tasks = tasks(runs, &fixed(inferred), top);
+    let sides = sides(runs);
     // What single tasks gain and lose is predicted best.
     let parts = if runs.changed.is_some() { [tasks, sides] } else { [sides, tasks] };
     text.push_str(&parts.concat());
@@ -99,7 +100,8 @@ fn demand(file: &Path, inferred: &Inferred, top: usize) -> String {
 
 /// What became of recorded calls; nothing if there are none.
 fn calls(inferred: &Inferred) -> String {
-    let (totals, mut text) = (&inferred.totals, String::new());
+    let totals = &inferred.totals;
+    let mut text = String::new();
     if totals.calls > 0 {
         let _ = writeln!(
             text,

@@ -116,7 +116,8 @@ fn measure(prepared: &Prepared, machine: &mut dyn Machine, dir: &Path) -> anyhow
 /// How long it will take, before it begins.
 fn outlook(prepared: &Prepared, dir: &Path) -> String {
     let stored = runs_of(dir).map(|found| found.runs).unwrap_or_default();
-    let (all, (left, time)) = (prepared.plan.runs.len(), prepared.left(&stored));
+    let all = prepared.plan.runs.len();
+    let (left, time) = prepared.left(&stored);
     let there = match all - left {
         0 => String::new(),
         there => format!(", {there} of which are there"),

@@ -59,7 +59,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         duration_s: told.seconds,
         warnings: told.warnings.clone(),
     };
-    let (a_side, b_side) = (side(&args.a, &a), side(&args.b, &b));
+    let a_side = side(&args.a, &a);
+    let b_side = side(&args.b, &b);
     let waiting = causes::Difference::of(&a.waited, &b.waited);
     let document = Document { a: a_side, b: b_side, figures, waiting, verdict: None };
     let form = args.part.form;
@@ -202,7 +203,8 @@ impl Row for Both {
 impl Both {
     /// B relative to A.
     fn ratio(&self) -> Option<f64> {
-        let (a, b) = (self.a_rate?, self.b_rate?);
+        let a = self.a_rate?;
+        let b = self.b_rate?;
         let exact = self.bounds.iter().all(|bound| bound.and_then(bound_word).is_none());
         (exact && a > 0.0).then(|| b / a)
     }

@@ -157,7 +157,9 @@ impl<'a> Document<'a> {
     ) -> Self {
         let answer = &reply.answer;
         let by_cause = Cause::ALL.into_iter().zip(answer.by_cause);
-        let (lost, sums, known) = (&answer.lost, &answer.sums, reply.known);
+        let lost = &answer.lost;
+        let sums = &answer.sums;
+        let known = reply.known;
         let time = |time: Nanos| known.of(Need::LostTime).map(|_| time);
         let exactly = known.of(Need::Episodes).is_some();
         Self {
@@ -195,7 +197,8 @@ fn summed(document: &Document<'_>, definition: Definition) -> String {
     let sum = |time: Option<Nanos>| {
         input::figure(&document.known, Need::LostTime, time.unwrap_or_default().readable())
     };
-    let (total, waited) = (sum(document.total_ns), sum(document.waited_ns));
+    let total = sum(document.total_ns);
+    let waited = sum(document.waited_ns);
     let count = document.count.map_or_else(|| "an unknown number of".to_owned(), |n| n.to_string());
     let plural = if document.count == Some(1) { "" } else { "s" };
     match definition {
@@ -222,7 +225,8 @@ fn lost(figures: &LostFigures) -> String {
     let cores =
         core_ns.map_or(String::new(), |cores| format!("; {} of whole cores", cores.readable()));
     let unknown = (low < cpu_ns, cpu_ns < high);
-    let (low, high) = (low.readable(), high.readable());
+    let low = low.readable();
+    let high = high.readable();
     let why = match unknown {
         (false, false) => String::new(),
         (true, false) => format!(", at least {low}: some tasks may have been pinned"),

@@ -75,7 +75,8 @@ fn sum(rows: &[CpuRow]) -> CpuRow {
             .iter()
             .map(|row| row.arrivals_by)
             .reduce(|sum, of| {
-                let (sum, of) = (sum?, of?);
+                let sum = sum?;
+                let of = of?;
                 Some(std::array::from_fn(|at| sum[at] + of[at]))
             })
             .flatten(),

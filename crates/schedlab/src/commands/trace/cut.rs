@@ -143,7 +143,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let cut = cut(&args.file, &args.target, how, &part)?;
     let mut err = crate::output::stderr();
-    let (from, to) = (input::at(origin, span.start), input::at(origin, span.end));
+    let from = input::at(origin, span.start);
+    let to = input::at(origin, span.end);
     writeln!(err, "{}: {} events from {from} to {to}", args.target.display(), cut.events)?;
     for warning in &cut.warnings {
         writeln!(err, "note: {warning}")?;

@@ -7,7 +7,8 @@ use std::fmt::Write as _;
 
 /// A few lines for people.
 pub(super) fn to_text(episode: &InReply<'_, Episode, ConservationAnswer>) -> String {
-    let (state, origin) = (&episode.reply.state, episode.reply.origin);
+    let state = &episode.reply.state;
+    let origin = episode.reply.origin;
     let count = episode.tasks.len() + episode.more_tasks as usize;
     let (is, s) = if episode.idle.len() == 1 { ("was", "") } else { ("were", "s") };
     let mut text = format!(

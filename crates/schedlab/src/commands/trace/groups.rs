@@ -44,7 +44,8 @@ pub(super) fn run(input: &Input, selection: &Selection, top: usize) -> anyhow::R
         (ByGroup::new(Some(&groups), chosen), conservation)
     })?;
     let rows = rows(&reply, &groups);
-    let (head, steal_ns) = (Head::of(&reply), groups.stolen());
+    let head = Head::of(&reply);
+    let steal_ns = groups.stolen();
     let off = |off: Nanos| Some(off.0 as f64).filter(|off| *off > 0.0);
     let told = Rows::new(&rows, reply.origin)
         .known(&reply.known)
@@ -64,7 +65,8 @@ pub(super) fn run(input: &Input, selection: &Selection, top: usize) -> anyhow::R
             }
             None => "steal time is unknown: it was not sampled".to_owned(),
         };
-        let (count, looked_at) = (rows.len(), input::looked_at(&reply));
+        let count = rows.len();
+        let looked_at = input::looked_at(&reply);
         format!("{count} control groups in {looked_at}\n\n{}\n{steal}\n", text.print(top))
     })?;
     Ok(ExitCode::SUCCESS)

@@ -126,7 +126,8 @@ impl Part {
 impl Input {
     /// The part of a file, for an answer that is printed elsewhere.
     pub(crate) fn part_of(file: &Path, from: Option<Point>, to: Option<Point>) -> Self {
-        let (form, symbols) = (Form::default(), Vec::new());
+        let form = Form::default();
+        let symbols = Vec::new();
         let part = Part { from, to, threads: None, form, anonymise: false, symbols };
         Self { file: file.to_owned(), part }
     }
@@ -305,7 +306,8 @@ impl Selection {
         let regex = self.regex.iter().map(|regex| format!("--regex {regex}"));
         let groups = self.cgroup.iter().map(|group| format!("--cgroup {group}"));
         let asked: Vec<String> = pids.chain(names).chain(regex).chain(groups).collect();
-        let (asked, file) = (asked.join(", "), path.display());
+        let asked = asked.join(", ");
+        let file = path.display();
         anyhow::bail!(
             "{file}: none of its {} tasks matches {asked}: `schedlab trace tasks --top 0 {file}` \
              lists the tasks",

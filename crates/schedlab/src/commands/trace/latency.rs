@@ -98,7 +98,9 @@ fn answer(args: &Args, chosen: &Chosen) -> anyhow::Result<Reply<Answer>> {
     let by_group = args.by == By::Cgroup;
     if by_cpu.is_none() && worst.is_none() && !by_group {
         let reply = args.input.ask_straight(Latency::new())?;
-        let (cpus, groups, worst) = (None, None, Vec::new());
+        let cpus = None;
+        let groups = None;
+        let worst = Vec::new();
         return Ok(reply.map(|latency| Answer { latency, cpus, groups, worst }));
     }
     let groups = match by_group {
@@ -283,7 +285,8 @@ fn to_text<'a>(
     text += &open(latency, &reply.state);
     if let Some(trigger) = trigger {
         let at = input::at(reply.origin, trigger.since);
-        let (pid, length) = (trigger.pid, (trigger.until - trigger.since).readable());
+        let pid = trigger.pid;
+        let length = (trigger.until - trigger.since).readable();
         let _ =
             writeln!(text, "The recording ended after {length} of a wait of task {pid} at {at}");
     }
@@ -331,7 +334,8 @@ fn histogram_text(histogram: &Histogram) -> String {
     }
     let most = octaves.values().copied().max().unwrap_or(1);
     let mut table = TextTable::new(&["from", "to", "waits", "<"]);
-    let (first, last) = (octaves.keys().next().copied(), octaves.keys().last().copied());
+    let first = octaves.keys().next().copied();
+    let last = octaves.keys().last().copied();
     for octave in first.unwrap_or(1)..=last.unwrap_or(0) {
         let count = octaves.get(&octave).copied().unwrap_or(0);
         let low = if octave == 0 { 0 } else { 1_u64 << octave };

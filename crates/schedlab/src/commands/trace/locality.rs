@@ -35,7 +35,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .input
         .ask(|info| Locality::new(topology.or_else(|| info.topology.clone())).about(chosen))?;
     let answer = &reply.answer;
-    let (matrix, tasks) = (reply.rows(&answer.matrix), reply.rows(&answer.tasks));
+    let matrix = reply.rows(&answer.matrix);
+    let tasks = reply.rows(&answer.tasks);
     let total = answer.far(answer.total);
     let document = Document {
         head: Head::of(&reply),
@@ -58,8 +59,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         } else {
             "distances are unknown: the trace does not hold the topology (see --topology)\n"
         };
-        let (count, looked_at) = (answer.total.count, input::looked_at(&reply));
-        let (matrix, tasks) = (matrix.print(args.top), tasks.print(args.top));
+        let count = answer.total.count;
+        let looked_at = input::looked_at(&reply);
+        let matrix = matrix.print(args.top);
+        let tasks = tasks.print(args.top);
         format!("{count} wakeups in {looked_at}{about}\n{unknown}\n{matrix}\n{tasks}")
     })?;
     Ok(ExitCode::SUCCESS)

@@ -69,7 +69,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn doubts(reply: &Reply<LocksAnswer>, knows_processes: bool) -> Vec<Warning> {
     let names = |name: &str| reply.state.others().iter().any(|other| other.name.starts_with(name));
     let mut found = Vec::new();
-    let (calls, kernel) = (names("sys_enter_futex"), names("contention_begin"));
+    let calls = names("sys_enter_futex");
+    let kernel = names("contention_begin");
     let what = match (calls, kernel) {
         (true, true) => None,
         (true, false) => {
@@ -143,7 +144,8 @@ impl Document<'_> {
             text.push('\n');
         }
         if self.other_waits > 0 {
-            let (count, time) = (self.other_waits, self.other_waited_ns.readable());
+            let count = self.other_waits;
+            let time = self.other_waited_ns.readable();
             let _ = writeln!(
                 text,
                 "{count} waits on futexes ({time}) are taken for no locks: condition variables, semaphores, joins."

@@ -50,7 +50,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         reply.warnings.push(Warning::new("no-migrations", what, remedy));
     }
     let answer = &reply.answer;
-    let (hops, moves) = (answer.hops(), answer.moves());
+    let hops = answer.hops();
+    let moves = answer.moves();
     let hops = reply.rows(&hops);
     let all = Rows::new(&hops, reply.origin);
     let chains: Vec<&[Hop<'_>]> = hops.chunk_by(|a, b| a.row.0 == b.row.0).collect();
@@ -129,8 +130,10 @@ fn to_text(
     }
     for hops in chains {
         let [first, .., last] = hops else { continue };
-        let (first, last) = (first.row.1.moved.at, last.row.1.moved.at);
-        let (took, at) = ((last - first).readable(), input::at(reply.origin, first));
+        let first = first.row.1.moved.at;
+        let last = last.row.1.moved.at;
+        let took = (last - first).readable();
+        let at = input::at(reply.origin, first);
         let _ = writeln!(text, "\n{} moves in {took}, from {at}:", hops.len());
         for hop in *hops {
             let _ = writeln!(text, "    {}", hop.row.1.sentence(&reply.state));

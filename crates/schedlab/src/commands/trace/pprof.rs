@@ -42,14 +42,17 @@ pub(super) fn profile(of: &str, stacks: &[FoldedStack], duration_ns: u64) -> io:
             }
             varint(&mut locations, id);
         }
-        let (mut sample, mut value) = (Vec::new(), Vec::new());
+        let mut sample = Vec::new();
+        let mut value = Vec::new();
         varint(&mut value, stack.time.0);
         bytes(&mut sample, 1, &locations);
         bytes(&mut sample, 2, &value);
         bytes(&mut out, SAMPLE, &sample);
     }
     for id in 1..=in_order.len() as u64 {
-        let (mut location, mut line, mut function) = (Vec::new(), Vec::new(), Vec::new());
+        let mut location = Vec::new();
+        let mut line = Vec::new();
+        let mut function = Vec::new();
         number(&mut line, 1, id);
         number(&mut location, 1, id);
         bytes(&mut location, 4, &line);

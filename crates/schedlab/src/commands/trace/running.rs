@@ -79,7 +79,8 @@ pub(super) fn print(
 impl Running {
     /// The same as any times by stack.
     pub(super) fn side(self) -> Side {
-        let (headline, folded) = (self.headline(), self.folded());
+        let headline = self.headline();
+        let folded = self.folded();
         let tasks: Vec<TaskId> = self.reply.answer.rows.iter().map(|row| row.task).collect();
         Side::of(self.reply, tasks.into_iter(), headline, folded)
     }

@@ -54,7 +54,8 @@ pub(super) fn of_requests<A>(
     reply: Reply<WithinRequests<A>>,
 ) -> anyhow::Result<(Reply<A>, (usize, usize))> {
     check_mark(input, name, reply.state.marks())?;
-    let (requests, of) = (reply.answer.requests, reply.answer.of);
+    let requests = reply.answer.requests;
+    let of = reply.answer.of;
     if of == 0 {
         let file = input.shown();
         bail!("{file}: no request '{name}' begins and ends in this part of the trace");

@@ -119,7 +119,8 @@ pub(crate) fn side(input: &Input, selection: &Selection, which: &Which) -> anyho
         return Ok(running::ask(input, selection, &which.requests)?.side());
     }
     let asked = ask(input, selection, which)?;
-    let (headline, folded) = (asked.headline(), asked.folded());
+    let headline = asked.headline();
+    let folded = asked.folded();
     let tasks: Vec<TaskId> = asked.reply.answer.rows.iter().map(|row| row.task).collect();
     Ok(Side::of(asked.reply, tasks.into_iter(), headline, folded))
 }
@@ -233,7 +234,8 @@ impl Asked {
                 wait(waited)
             );
         }
-        let (all, unslept) = (wait(waited), wait(reply.answer.unslept()));
+        let all = wait(waited);
+        let unslept = wait(reply.answer.unslept());
         format!(
             "{looked_at}: {asleep} blocked, {all} waiting for a CPU, {unslept} of it displaced or new; \
              {unstacked} of all without a stack"
@@ -254,7 +256,8 @@ fn print_change(args: &Args, mut changed: Changed) -> anyhow::Result<ExitCode> {
     if args.form.folded {
         let mut out = crate::output::stdout();
         for stack in &changed.stacks {
-            let (before, after) = (micros(stack.before), micros(stack.after));
+            let before = micros(stack.before);
+            let after = micros(stack.after);
             if before + after > 0 {
                 writeln!(out, "{} {before} {after}", stack.frames.join(";"))?;
             }

@@ -30,7 +30,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let about = input::of_chosen(&chosen);
     let reply = args.input.ask(|_| Waiting::new(args.bins).about(chosen))?;
     let answer = &reply.answer;
-    let (bins, total) = (answer.placed(), answer.total());
+    let bins = answer.placed();
+    let total = answer.total();
     let exact = |need| reply.known.of(need) == Some(Bound::Exact);
     let document = Document {
         head: Head::of(&reply),
@@ -81,7 +82,8 @@ fn to_text(reply: &Reply<WaitingAnswer>, bins: &[PlacedBin], about: &str, room: 
     let scale = (MARKS_MAX / longest.fold(1.0, f64::max)).min(1.0);
     let marks = move |mean: f64| (mean * scale).round() as usize;
     let bars = column("bars", "", move |row: &PlacedBin| {
-        let (running, waiting) = (marks(row.bin.running_mean()), marks(row.bin.waiting_mean()));
+        let running = marks(row.bin.running_mean());
+        let waiting = marks(row.bin.waiting_mean());
         format!("|{}{}", "#".repeat(running), "+".repeat(waiting))
     });
     let bars = bars.title("|running #, waiting + (one a task)").rank(5);

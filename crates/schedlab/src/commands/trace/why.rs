@@ -111,7 +111,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         );
     };
     let walked = Walked::of(answer, &reply.state, reply.origin);
-    let (blocked, entries) = (walked.blocked(), walked.entries());
+    let blocked = walked.blocked();
+    let entries = walked.entries();
     let document = Document {
         head: Head::of(&reply),
         task: Named::of(answer.task, &reply.state),
@@ -344,7 +345,8 @@ impl Told<'_> {
         let shown = if top == 0 { entries.len() } else { top };
         for entry in entries.iter().take(shown) {
             let Spent { span, depth, .. } = *entry.spent;
-            let (at, length) = (Point::At(span.start).to_string(), span.duration().readable());
+            let at = Point::At(span.start).to_string();
+            let length = span.duration().readable();
             let _ = writeln!(text, "{at} {length:>10}  {}{}", "  ".repeat(depth), entry.said());
         }
         if entries.len() > shown {

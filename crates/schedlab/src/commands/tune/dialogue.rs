@@ -115,7 +115,8 @@ fn search(
     results: &Path,
     file: Option<&Path>,
 ) -> anyhow::Result<(Search, Vec<String>)> {
-    let (axes, goals) = (Axes::new(experiment), Goals::new(experiment, tuning));
+    let axes = Axes::new(experiment);
+    let goals = Goals::new(experiment, tuning);
     let mut search = axes.search(tuning, experiment.seed);
     let path = kept(results);
     let mut new = Vec::new();
@@ -169,7 +170,8 @@ pub(super) fn tell(
         .with_context(|| path.display().to_string())?;
     let text: String = new.into_iter().map(|line| line + "\n").collect();
     log.write_all(text.as_bytes()).with_context(|| path.display().to_string())?;
-    let (axes, told) = (Axes::new(experiment), search.told().len());
+    let axes = Axes::new(experiment);
+    let told = search.told().len();
     let advice = search.advice();
     json::print(&Stands {
         told,

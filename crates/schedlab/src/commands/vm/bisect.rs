@@ -85,7 +85,8 @@ fn search(options: Bisect) -> anyhow::Result<ExitCode> {
     let study = Study::new(&how)?;
     let [good, bad] = [good, bad]
         .map(|text| checkout.commit(&tree, &text).map_err(told).map(|commit| (text, commit)));
-    let ((good_text, good), (bad_text, bad)) = (good?, bad?);
+    let (good_text, good) = good?;
+    let (bad_text, bad) = bad?;
     let reference = reference(&study, &how, &kernels, &good, worse)?;
     let better = metrics::metric(&how.metric).better;
     let of_bad = kernels.kernel(&bad, 0)?;

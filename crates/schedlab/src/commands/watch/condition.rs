@@ -74,7 +74,8 @@ impl FromStr for Condition {
 
 fn limit(text: &str, part: &str, at: usize) -> Result<Limit, String> {
     let (name, rest) = part.split_at(at);
-    let (name, value) = (name.trim(), rest[1..].trim());
+    let name = name.trim();
+    let value = rest[1..].trim();
     let columns = numbers();
     let names = columns.iter().map(|column| column.head().name.as_ref());
     let column = names.clone().find(|column| *column == name || short(column) == name);

@@ -41,7 +41,8 @@ pub(super) fn run(args: &Args, host: &str) -> anyhow::Result<ExitCode> {
 
 /// Fetches the traces that were written there. Numbers begin anew there, and go on here.
 fn fetch(args: &Args, name: &str, visit: &Visit) -> anyhow::Result<()> {
-    let (there, here) = (Files::of(Path::new(name))?, Files::of(&args.output)?);
+    let there = Files::of(Path::new(name))?;
+    let here = Files::of(&args.output)?;
     for name in visit.names()? {
         let kept = args.keep.as_ref().filter(|_| name == KEPT);
         let to = match kept {

@@ -120,7 +120,8 @@ impl Metrics {
     fn publish(&self) {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(Shown(Arc::clone(&self.all))));
-        let (mut open, mut older) = (String::new(), String::new());
+        let mut open = String::new();
+        let mut older = String::new();
         // Writing into a text does not fail.
         let _ = text::encode(&mut open, &registry);
         let _ = prometheus_text::encode(&mut older, &registry);

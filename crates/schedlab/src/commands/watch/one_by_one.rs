@@ -59,7 +59,8 @@ pub(super) fn told(
     }
     let found = families.into_values().filter(|one| one.is_one_by_one(window));
     let found = found.max_by_key(|one| (one.handovers, Reverse(one.tasks.len())))?;
-    let (count, first) = (found.tasks.len(), state.name(found.tasks[0]));
+    let count = found.tasks.len();
+    let first = state.name(found.tasks[0]);
     let each = Nanos(found.asleep.0 / count as u64);
     let said = format!(
         "{count} tasks of {first} ran one at a time, as behind a lock: they woke each other {} times, ran on {:.2} CPUs in \

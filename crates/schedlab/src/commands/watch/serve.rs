@@ -66,7 +66,8 @@ fn listen(listener: &TcpListener, metrics: &Metrics) {
             let _ = answer(&client, "503 Service Unavailable", "", "too many clients\n");
             continue;
         }
-        let (done, metrics) = (Arc::clone(&busy), metrics.clone());
+        let done = Arc::clone(&busy);
+        let metrics = metrics.clone();
         let serve = move || {
             let _ = serve(client, &metrics, is_local);
             done.fetch_sub(1, Ordering::AcqRel);
@@ -84,7 +85,8 @@ fn serve(mut client: TcpStream, metrics: &Metrics, is_local: bool) -> io::Result
         return answer(&client, "400 Bad Request", "", "not a request\n");
     };
     let mut words = request.split(' ');
-    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let method = words.next().unwrap_or_default();
+    let path = words.next().unwrap_or_default();
     let header = |wanted: &str| {
         request.lines().find_map(|line| {
             let (name, value) = line.split_once(':')?;

@@ -70,7 +70,9 @@ impl Snapshots {
         let Some(files) = &self.files else { return Ok(String::new()) };
         let (file, spool) = files.next()?;
         live.save(&spool, trigger(window, condition, groups_of(live)))?;
-        let (max, files, tell) = (args.snapshots, files.clone(), self.tell.clone());
+        let max = args.snapshots;
+        let files = files.clone();
+        let tell = self.tell.clone();
         let said = format!("{condition} held: writing {}", file.display());
         let work = move || {
             let told = made(&spool, &file).and_then(|text| {

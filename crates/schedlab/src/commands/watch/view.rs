@@ -253,7 +253,8 @@ impl View {
     /// Keys that sort and group.
     fn arrange(&mut self, code: KeyCode) {
         let at = Sort::ALL.iter().position(|sort| *sort == self.sort).unwrap_or(1);
-        let (last, before) = (Sort::ALL.len() - 1, self.sort);
+        let last = Sort::ALL.len() - 1;
+        let before = self.sort;
         match code {
             KeyCode::Char('>') | KeyCode::Right | KeyCode::F(6) => {
                 self.sort = Sort::ALL[if at == last { 0 } else { at + 1 }];
@@ -511,7 +512,8 @@ impl View {
             head.push(Span::styled(text, style));
         }
         if more > MOSTLY {
-            let (first, rest) = ("MOSTLY", more - MOSTLY);
+            let first = "MOSTLY";
+            let rest = more - MOSTLY;
             let text = format!("  {first:<MOSTLY$}{:<rest$}", "GROUP");
             head.push(Span::styled(text, Modifier::REVERSED));
         }
@@ -526,7 +528,8 @@ impl View {
             });
             let mut cells: Vec<_> = cells.collect();
             if more > MOSTLY {
-                let (mostly, group) = (mostly(row), row.group_title.as_deref().unwrap_or("-"));
+                let mostly = mostly(row);
+                let group = row.group_title.as_deref().unwrap_or("-");
                 let text = format!("  {mostly:<MOSTLY$}{group}");
                 cells.push(Span::raw(text.chars().take(more + 2).collect::<String>()));
             }

@@ -125,7 +125,8 @@ impl Entry {
         (self.longest, self.is_open) = (self.delays.longest().unwrap_or_default(), false);
         // Most was lost beside that wait: the free CPU is why it is denied.
         self.lost -= waited_ns;
-        let (pid, comm) = (self.pid.unwrap_or(Pid::IDLE), self.comm.clone().unwrap_or_default());
+        let pid = self.pid.unwrap_or(Pid::IDLE);
+        let comm = self.comm.clone().unwrap_or_default();
         LeftOut { task, pid, comm, waited_ns }
     }
 
@@ -196,7 +197,8 @@ impl Window {
         let groups = info.groups.as_ref();
         let throttled = throttling.groups.iter().filter_map(|(group, time)| {
             let groups = groups?;
-            let (path, group_name) = (groups.names.get(*group as usize)?, groups.title(*group));
+            let path = groups.names.get(*group as usize)?;
+            let group_name = groups.title(*group);
             Some(Throttled { group: path.clone(), group_name, throttled_ns: *time })
         });
         let length = reply.observed.duration();
@@ -342,7 +344,8 @@ impl Window {
         let sum = |of: fn(&schedlab_timeline::CpuRow) -> Nanos| -> u64 {
             self.cpus.rows.iter().map(|row| of(row).0).sum()
         };
-        let (busy, idle) = (sum(|row| row.busy), sum(|row| row.idle));
+        let busy = sum(|row| row.busy);
+        let idle = sum(|row| row.idle);
         (busy + idle > 0).then(|| busy as f64 / (busy + idle) as f64)
     }
 
@@ -388,14 +391,16 @@ impl Window {
     /// `≥ 61.2 ms web (123)`.
     pub(super) fn told(&self, wait: &ExplainedWait) -> String {
         let state = &self.reply.state;
-        let (length, pid) = (wait.until - wait.since, state.task(wait.task).pid);
+        let length = wait.until - wait.since;
+        let pid = state.task(wait.task).pid;
         let open = if wait.is_open { "≥ " } else { "" };
         format!("{open}{} {} ({pid})", length.readable(), state.name(wait.task))
     }
 
     /// The rows as CSV, with a first line of names.
     pub(super) fn csv(&self, top: usize, has_head: bool) -> String {
-        let (end, gaps) = (self.reply.observed.end, self.is_partial());
+        let end = self.reply.observed.end;
+        let gaps = self.is_partial();
         let rows = Rows::new(shown(&self.recorded, top), Nanos::ZERO).and([
             column(
                 "window_end_ns",
@@ -513,7 +518,8 @@ fn rows<'a>(tasks: impl Iterator<Item = &'a Entry>, state: &State, by: By) -> Ve
                 By::Process => process.map(|first| state.name(first)).or_else(|| task.comm.clone()),
                 By::Group => None,
             };
-            let (group, group_title) = (task.group.clone(), task.group_title.clone());
+            let group = task.group.clone();
+            let group_title = task.group_title.clone();
             Entry { pid: key.0, comm, group, group_title, ..Entry::default() }
         });
         if sum.group != task.group {

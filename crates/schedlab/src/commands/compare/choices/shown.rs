@@ -93,7 +93,8 @@ impl Choices {
     /// The choice that is shown as a cause, as a picture.
     pub(in super::super) fn scene(&self, sides: [&str; 2], theme: &Theme) -> Option<Scene> {
         let first = self.first.as_ref()?;
-        let ([one, other], [before, after]) = (first.sides(sides), sides.map(str::to_owned));
+        let [one, other] = first.sides(sides);
+        let [before, after] = sides.map(str::to_owned);
         let list = |chosen: &[Chosen]| -> Vec<(String, usize)> {
             chosen.iter().map(|one| (one.task.clone(), one.times)).collect()
         };

@@ -141,15 +141,18 @@ impl Threads {
 
     /// Splits the time of one post.
     pub(super) fn split(&self, post: &Post) -> Parts {
-        let (worker, poster) = (&self.workers[post.worker].history, &self.poster.history);
-        let (from, to) = (post.posted, post.started);
+        let worker = &self.workers[post.worker].history;
+        let poster = &self.poster.history;
+        let from = post.posted;
+        let to = post.started;
         let mut times: Vec<u64> =
             worker.changes(from, to).chain(poster.changes(from, to)).collect();
         times.extend([from, post.visible.min(to), to]);
         times.sort_unstable();
         let mut parts = Parts::default();
         for pair in times.windows(2) {
-            let (begin, length) = (pair[0], pair[1] - pair[0]);
+            let begin = pair[0];
+            let length = pair[1] - pair[0];
             let posting = begin < post.visible;
             let part = match (worker.at(begin), poster.at(begin)) {
                 (State::Waits, _) => &mut parts.kernel,

@@ -83,7 +83,8 @@ impl Difference {
     /// `Tasks waited 1.20 s more per second in B: throttled +1.00 s, competition +200 ms; behind hog +150 ms.`
     pub(crate) fn sentence(&self) -> String {
         let sum = |side: fn(&Part) -> f64| self.by_cause.iter().map(side).sum::<f64>();
-        let (a, b) = (sum(|part| part.a_ns_per_s), sum(|part| part.b_ns_per_s));
+        let a = sum(|part| part.a_ns_per_s);
+        let b = sum(|part| part.b_ns_per_s);
         let most = a.max(b);
         if most == 0.0 {
             return "Nobody waited in either.".to_owned();

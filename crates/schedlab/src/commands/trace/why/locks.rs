@@ -42,7 +42,8 @@ pub(crate) fn of_holder(row: &LockHeld, reply: &Reply<LocksAnswer>) -> Option<St
         1 => "a task".to_owned(),
         count => format!("up to {count} tasks"),
     };
-    let (stalled, cost) = (row.stalled.readable(), row.cost().readable());
+    let stalled = row.stalled.readable();
+    let cost = row.cost().readable();
     // A part under one percent is no other story.
     if part.0 * 100 >= row.cost().0 * 99 {
         return Some(format!(

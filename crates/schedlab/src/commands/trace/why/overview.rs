@@ -141,7 +141,8 @@ impl Limits {
     /// The answer about a part of a trace.
     pub(crate) fn answer(self, input: &Input, reply: &Reply<CausesAnswer>) -> Answer {
         let TraceInfo { groups, conditions, trigger, .. } = self.info;
-        let (groups, conditions) = (groups.unwrap_or_default(), conditions.as_ref());
+        let groups = groups.unwrap_or_default();
+        let conditions = conditions.as_ref();
         let denied = &subject::doubtful(reply, &groups);
         let subject = Subject::of(reply, denied);
         let screen = Screen { reply, groups: &groups, conditions, input, trigger, denied };
@@ -271,7 +272,8 @@ pub(super) fn run(
     };
     input.part.form.print(&warnings, &document, &document.tasks, || {
         let conditions = conditions.as_ref();
-        let (reply, denied) = (&reply, &denied);
+        let reply = &reply;
+        let denied = &denied;
         let screen = Screen { reply, groups: &groups, conditions, input, trigger, denied };
         let mut text = request.map_or_else(String::new, |said| wrapped(&said) + "\n");
         text += &screen.text(subject.as_ref());
@@ -413,7 +415,8 @@ impl std::fmt::Display for KernelSum {
 
 impl KernelSum {
     fn differs(&self) -> Option<Warning> {
-        let (model, kernel) = (self.counted_ns?, self.kernel_throttled_ns?);
+        let model = self.counted_ns?;
+        let kernel = self.kernel_throttled_ns?;
         let apart = model.0.abs_diff(kernel.0);
         let limit = (kernel.0.max(model.0) / 50).max(1_000_000) + self.slack.0;
         let group = &self.group_name;

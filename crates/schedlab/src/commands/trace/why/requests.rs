@@ -31,9 +31,12 @@ pub(super) fn run(
     let reply = input.ask_with_stacks(|_| question)?;
     check(input, name, nth, (&reply, &chosen))?;
     let RequestsAnswer { requests, spent, occupants, blocked, stacks, .. } = &reply.answer;
-    let (asked, state, origin) = (requests[nth - 1].ended_by, &reply.state, reply.origin);
+    let asked = requests[nth - 1].ended_by;
+    let state = &reply.state;
+    let origin = reply.origin;
     let walked = Walked { asked, spent, occupants, blocked, stacks, state, origin };
-    let (blocked, entries) = (walked.blocked(), walked.entries());
+    let blocked = walked.blocked();
+    let entries = walked.entries();
     let held = limits.locks(input)?;
     let own = held.as_ref().map(|held| locks::within(held, asked, requests[nth - 1].span));
     let rows = held.as_ref().zip(own.as_ref()).map(|(held, own)| held.rows(own));
@@ -114,10 +117,12 @@ fn check(
     (reply, chosen): (&Reply<RequestsAnswer>, &Chosen),
 ) -> anyhow::Result<()> {
     check_mark(input, name, reply.state.marks())?;
-    let (file, answer) = (input.file.display(), &reply.answer);
+    let file = input.file.display();
+    let answer = &reply.answer;
     let count = answer.requests.len();
     if count == 0 {
-        let (unfinished, unbegun) = (answer.unfinished, answer.unbegun);
+        let unfinished = answer.unfinished;
+        let unbegun = answer.unbegun;
         let whose = if chosen.is_all() { "" } else { " of these tasks" };
         bail!(
             "{file}: no '{name}'{whose} begins and ends in this part of the trace: {unfinished} only begin, \
@@ -211,7 +216,8 @@ impl<'a> Document<'a> {
         told: Told<'a>,
         waits: &'a [locks::Waited<'a>],
     ) -> Self {
-        let (answer, state) = (&reply.answer, &reply.state);
+        let answer = &reply.answer;
+        let state = &reply.state;
         let mean = |(mean, instead)| Some(Mean::of(mean, instead, state));
         let [slowest, middle] = answer.compositions().map_or([None, None], |[slow, middle]| {
             [(slow, &answer.instead[0]), (middle, &answer.instead[1])].map(mean)
@@ -346,7 +352,8 @@ fn headline(one: &One<'_>, origin: Nanos) -> String {
         1 => "the slowest request".to_owned(),
         nth => format!("the slow request {nth}"),
     };
-    let (begun, ended) = (named(&one.begun_by), named(&one.ended_by));
+    let begun = named(&one.begun_by);
+    let ended = named(&one.ended_by);
     let by = match begun == ended {
         true => format!("of {begun}"),
         false => format!("begun by {begun}, ended by {ended}"),

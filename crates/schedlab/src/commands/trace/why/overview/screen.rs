@@ -229,8 +229,8 @@ impl Screen<'_> {
         sums.sort_by_key(|(task, time)| (Reverse(*time), *task));
         let mut all = BTreeMap::<_, Culprit>::new();
         for (task, time) in sums {
-            let (name, group) =
-                (self.reply.state.name(task), self.reply.answer.groups[task.index()]);
+            let name = self.reply.state.name(task);
+            let group = self.reply.answer.groups[task.index()];
             let one = all.entry((name.clone(), group)).or_insert_with(|| Culprit {
                 name,
                 group,
@@ -405,7 +405,8 @@ impl Screen<'_> {
     fn rights(&self, subject: &Subject, culprit: TaskId) -> Option<String> {
         let state = &self.reply.state;
         let scheduled = |task| self.conditions?.of(state.task(task).pid, state.now());
-        let (task, pid) = (subject.tasks[0], state.task(subject.tasks[0]).pid);
+        let task = subject.tasks[0];
+        let pid = state.task(subject.tasks[0]).pid;
         let is_idle = |task| scheduled(task).is_some_and(|one| one.policy == "idle");
         let who = Named::of(task, state);
         if is_idle(task) && !is_idle(culprit) {
@@ -415,7 +416,8 @@ impl Screen<'_> {
             ));
         }
         let nice = |task: TaskId| state.task(task).prio.0 - Prio::NORMAL.0;
-        let (own, other) = (nice(task), nice(culprit));
+        let own = nice(task);
+        let other = nice(culprit);
         (own > other).then(|| {
             let other_one = Named::of(culprit, state);
             format!(

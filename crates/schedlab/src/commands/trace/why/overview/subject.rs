@@ -82,7 +82,8 @@ impl Subject {
             }
             let key = (row.group, reply.state.task(row.task).comm);
             let (sum, _): &mut (Self, Behind) = sums.entry(key).or_insert_with(|| {
-                let (tasks, parts) = (Vec::new(), Parts::default());
+                let tasks = Vec::new();
+                let parts = Parts::default();
                 let subject =
                     Self { tasks, group: row.group, parts, wait: None, is_trigger: false };
                 (subject, Behind::default())
@@ -103,7 +104,8 @@ impl Subject {
         }
         let mut sums: Vec<_> = sums.into_values().collect();
         sums.sort_by_key(|(sum, _)| (Reverse(sum.parts.sum()), sum.tasks[0]));
-        let (most, all) = (sums.first()?.0.parts.sum().0, reply.observed.duration().0);
+        let most = sums.first()?.0.parts.sum().0;
+        let all = reply.observed.duration().0;
         let is_own_fault = |(sum, behind): &(Self, Behind)| behind.own.0 * 2 > sum.parts.sum().0;
         let mut place = 0;
         if is_own_fault(&sums[0]) {
