@@ -356,6 +356,19 @@ impl<'a, R> Rows<'a, R> {
         figures.peek().is_some() && figures.all(|one| one.blank)
     }
 
+    /// Whether the trace leaves a figure of the first `top` rows (0: of all) uncertain by more than 1 % of its value. Counted
+    /// are columns that text may show. A column that needs nothing of the trace is not a figure.
+    #[must_use]
+    pub fn is_touched(&self, top: usize) -> bool {
+        let shown = if top == 0 { self.rows.len() } else { top.min(self.rows.len()) };
+        let is_figure = |column: &&Column<R>| {
+            column.head.need.is_some() && !(column.head.title.is_empty() || column.head.on_request)
+        };
+        self.columns.iter().filter(is_figure).any(|column| {
+            column.blank || self.rows[..shown].iter().any(|row| column.value(row).is_touched())
+        })
+    }
+
     /// The rows themselves.
     #[must_use]
     pub const fn rows(&self) -> &'a [R] {

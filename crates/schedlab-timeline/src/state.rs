@@ -101,6 +101,11 @@ pub struct Tally {
     pub(crate) losses: u64,
     /// Events lost, as far as the source knows how many.
     pub(crate) lost_events: u64,
+    /// Time between losses and their CPUs' next switches: who ran then is not known.
+    pub(crate) unseen: Nanos,
+    /// Switches, and those among them to a task.
+    pub(crate) switches: u64,
+    pub(crate) arrivals: u64,
     /// A task began to run while it still ran on another CPU: the clocks of CPUs disagree.
     pub(crate) overlaps: u64,
     /// A sleeping task ran without having been seen to be woken.

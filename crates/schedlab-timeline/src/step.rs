@@ -130,6 +130,11 @@ impl State {
         let here = &mut self.cpus[cpu.index()];
         let was = here.occupant;
         let since = here.since;
+        if here.blind {
+            self.tally.unseen += at - since;
+        }
+        self.tally.switches += 1;
+        self.tally.arrivals += u64::from(!next.is_idle());
         here.blind = false;
         here.yields = false;
         here.mute_idle &= !idled;

@@ -64,9 +64,14 @@ impl State {
                 0 => format!("events were lost {} times", tally.losses),
                 events => format!("{events} events were lost, {} times", tally.losses),
             };
-            let what = what
-                + ": sums are lower bounds, percentiles are unknown, and the CPUs are unknown until \
-                   their next switch";
+            let blind = self.cpus.iter().filter(|cpu| cpu.blind && !cpu.offline);
+            let unseen = blind.fold(tally.unseen, |sum, cpu| sum + (self.window.end - cpu.since));
+            let what = format!(
+                "{what}: who ran is unknown for {} of CPU time ({}), sums are lower bounds, and percentiles \
+                 are unknown",
+                unseen.readable(),
+                self.part_of_cpu_time(unseen)
+            );
             doubt("events-lost", what, "record with larger buffers");
         }
         if let Some(clock) = &self.ticks {
@@ -111,9 +116,10 @@ impl State {
         }
         if tally.overlaps > 0 {
             let what = format!(
-                "run times are uncertain: {} times a task began to run while it still ran on \
-                 another CPU. The CPUs' clocks disagree, or recording stopped on one CPU earlier",
-                tally.overlaps
+                "run times are uncertain: {} times ({} of the switches) a task began to run while it still \
+                 ran on another CPU. The CPUs' clocks disagree, or recording stopped on one CPU earlier",
+                tally.overlaps,
+                part(tally.overlaps, tally.switches)
             );
             let remedy = if self.clock_is_global { "" } else { "record with the clock mono" };
             doubt("clocks-disagree", what, remedy);
@@ -130,8 +136,10 @@ impl State {
         }
         if tally.unwoken > 0 && self.sees_wakes() {
             let what = format!(
-                "some waits are not counted: {} times a task ran without a recorded wakeup",
-                tally.unwoken
+                "some waits are not counted: {} times ({} of all) a task began to run without a recorded \
+                 wakeup",
+                tally.unwoken,
+                part(tally.unwoken, tally.arrivals)
             );
             doubt("wakeups-missing", what, "");
         }
@@ -145,6 +153,11 @@ impl State {
         let all = self.window.duration().0 as f64 * self.observed_cpus().count() as f64;
         readable(time.0 as f64 / all, Unit::Fraction)
     }
+}
+
+/// A number as a part of all.
+fn part(some: u64, all: u64) -> String {
+    readable(some as f64 / all.max(some).max(1) as f64, Unit::Fraction)
 }
 
 /// Seen without any loss: kernels of some virtual machines run no tracepoint while a secondary CPU idles, so its first

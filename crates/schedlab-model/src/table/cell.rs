@@ -5,6 +5,9 @@ use crate::bound::Bound;
 use crate::{Cpu, Nanos, Pid, Prio};
 use std::borrow::Cow;
 
+/// The part of a figure that nobody acts on.
+const NEGLIGIBLE: f64 = 0.01;
+
 /// What stands in a cell. What it means is its column's ([`Kind`]).
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell<'r> {
@@ -47,6 +50,18 @@ pub struct Value<'r> {
     pub cell: Cell<'r>,
     /// How exact it is.
     pub bound: Bound,
+}
+
+impl Value<'_> {
+    /// Whether it is a bound, or may be more than 1 % of itself away.
+    pub(super) fn is_touched(&self) -> bool {
+        match (self.bound, &self.cell) {
+            (_, Cell::Unknown) | (Bound::Exact, _) => false,
+            (Bound::Within(apart), Cell::Whole(value)) => apart > *value as f64 * NEGLIGIBLE,
+            (Bound::Within(apart), Cell::Real(value)) => apart > value.abs() * NEGLIGIBLE,
+            _ => true,
+        }
+    }
 }
 
 /// What a column holds: how text spells it, and what its schema says.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Cpu, Pid};
+use crate::{Cover, Cpu, Known, Pid};
 use serde_json::json;
 
 struct Wait {
@@ -219,4 +219,28 @@ fn a_part_stays_a_part_where_other_cells_of_its_column_are_estimates() {
     let sums = [Sum(1, false, Some(0.1)), Sum(2, true, None), Sum(3, false, None)];
     let rows = Rows::new(&sums, ORIGIN).off("sum_ns", |row| row.2);
     assert_eq!(rows.csv(false), "sum_ns,sum_ns_bound\n1,within 0.1\n2,at_least\n3,\n");
+}
+
+#[test]
+fn rows_are_touched_by_what_is_off_by_more_than_a_hundredth_in_a_shown_figure() {
+    struct Ran(Nanos);
+    impl Row for Ran {
+        const ABOUT: &'static str = "What ran.";
+        fn columns() -> Vec<Column<Self>> {
+            vec![
+                column("ran_ns", "How long.", |row: &Self| row.0).title("ran").needs(Need::RunTime),
+                column("waited_ns", "How long.", |_: &Self| Nanos(1)).needs(Need::WaitTime),
+            ]
+        }
+    }
+    let ran = [Ran(Nanos(1_000)), Ran(Nanos(10))];
+    let known = |off, wakes| Known { contradicted: Nanos(off), wakes, ..Known::ALL };
+    let rows = |off, wakes| Rows::new(&ran, Nanos::ZERO).known(&known(off, wakes));
+    assert!(!rows(0, Cover::Complete).is_touched(0));
+    assert!(rows(10, Cover::Complete).is_touched(0), "10 of 10");
+    assert!(!rows(10, Cover::Complete).is_touched(1), "10 of 1,000");
+    assert!(rows(11, Cover::Complete).is_touched(1), "11 of 1,000");
+    assert!(!rows(0, Cover::Absent).is_touched(0), "text does not show the wait");
+    let lossy = Known { gaps: true, ..Known::ALL };
+    assert!(Rows::new(&ran, Nanos::ZERO).known(&lossy).is_touched(1), "a lower bound");
 }

@@ -12,6 +12,7 @@ mod waiting;
 mod wakeup;
 
 use super::result_file::{ThemeOption, save};
+use super::trace::form;
 use super::trace::input::{Input, Selection};
 use crate::json::{self, Schema};
 use anyhow::{Context, bail};
@@ -359,9 +360,7 @@ impl Common {
             if self.caption {
                 writeln!(crate::output::stdout(), "{caption}")?;
             }
-            for warning in &drawn.warnings {
-                writeln!(crate::output::stderr(), "schedlab: {warning}")?;
-            }
+            form::print_notes(&drawn.warnings);
         }
         Ok(())
     }

@@ -51,7 +51,7 @@ impl Output for Keeper {
 
     fn warning(&mut self, warning: Warning) {
         if self.aloud {
-            let _ = writeln!(crate::output::stderr(), "note: {warning}");
+            super::trace::form::print_notes(&[warning]);
         }
     }
 

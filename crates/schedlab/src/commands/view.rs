@@ -4,6 +4,7 @@ mod tee;
 
 use super::result_file::save;
 use super::trace::compare::causes::Difference;
+use super::trace::form;
 use super::trace::input::{Input, Selection};
 use super::trace::why::overview::{Answer, Limits, Waited, narrow};
 use crate::json;
@@ -129,9 +130,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     } else {
         writeln!(crate::output::stdout(), "{path}")?;
-        for warning in made.iter().flat_map(|made| &made.document.warnings) {
-            writeln!(crate::output::stderr(), "schedlab: {warning}")?;
-        }
+        made.iter().for_each(|made| form::print_notes(&made.document.warnings));
     }
     Ok(ExitCode::SUCCESS)
 }

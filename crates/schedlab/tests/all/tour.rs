@@ -16,6 +16,15 @@ fn the_tour_measures_and_writes_a_report_that_stands_alone() {
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(0), "{stdout}\n{stderr}");
 
+    // A warning that both loads get is told at the first one alone.
+    let warned = stderr.lines().filter_map(|line| line.trim_start().strip_prefix("warning: "));
+    let parts = warned.flat_map(|line| line.split("; "));
+    let mut doubts: Vec<&str> = parts.filter(|part| part.contains(": ")).collect();
+    let all = doubts.len();
+    doubts.sort_unstable();
+    doubts.dedup();
+    assert_eq!(doubts.len(), all, "a warning comes once: {stderr}");
+
     let report = std::fs::read_to_string(folder.path().join("results/report.html"))
         .unwrap_or_else(|error| panic!("no report: {error}\n{stdout}\n{stderr}"));
     for foreign in ["src=\"", "href=\"http", "@import", "url(http"] {

@@ -386,6 +386,52 @@ fn a_table_has_a_hundred_columns_unless_it_is_asked_to_be_wide() {
     assert!(!run(&["tasks", "--wide", "--csv", &file]).status.success(), "CSV has all columns");
 }
 
+/// Two tasks of a second each on one CPU, whose switch is missing: an event of the second one tells of it 1 ms after the
+/// last event of the first. `short` adds a task of 20 µs.
+fn missing_switch(short: bool) -> String {
+    let mut text = String::from(
+        "<idle> 0 [000] 1.000000000: sched:sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 \
+         prev_state=R ==> next_comm=first next_pid=10 next_prio=120\n\
+         first 10 [000] 2.000000000: sched:sched_waking: comm=x pid=12 prio=120 target_cpu=000\n\
+         second 11 [000] 2.001000000: sched:sched_wakeup: comm=x pid=12 prio=120 target_cpu=000\n\
+         second 11 [000] 3.000000000: sched:sched_switch: prev_comm=second prev_pid=11 prev_prio=120 \
+         prev_state=S ==> next_comm=x next_pid=12 next_prio=120\n",
+    );
+    let end = if short { "3.000020000" } else { "4.000000000" };
+    text += &format!(
+        "x 12 [000] {end}: sched:sched_switch: prev_comm=x prev_pid=12 prev_prio=120 prev_state=S ==> \
+         next_comm=swapper/0 next_pid=0 next_prio=120\n"
+    );
+    text
+}
+
+#[test]
+fn a_note_leaves_the_text_where_it_touches_no_figure_by_more_than_a_hundredth() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let file = |name: &str, short| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, missing_switch(short)).expect("written");
+        path.display().to_string()
+    };
+    let notes = |arguments: &[&str]| {
+        let output = run(arguments);
+        assert!(output.status.success(), "{arguments:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    // 1 ms of one second.
+    let long = file("long.txt", false);
+    assert_eq!(notes(&["cpus", &long]), "");
+    assert_eq!(notes(&["tasks", &long]), "");
+    let kept = json(&["tasks", "--json", &long])["warnings"].to_string();
+    assert!(kept.contains("events-contradict"), "JSON keeps it: {kept}");
+    assert!(notes(&["tasks", "--csv", &long]).contains("run times are uncertain"));
+    // 1 ms of 20 µs.
+    let short = file("short.txt", true);
+    let said = notes(&["tasks", &short]);
+    assert!(said.contains("run times are uncertain for 1.00 ms of CPU time (0.0500 %)"), "{said}");
+    assert_eq!(notes(&["tasks", "--top", "2", &short]), "", "the short task is not shown");
+}
+
 #[test]
 fn tables_are_text_and_doubts_go_to_stderr() {
     let dir = tempfile::tempdir().expect("a temporary directory");

@@ -1,5 +1,6 @@
 //! `schedlab trace convert`: from any format to any other.
 
+use super::form;
 #[cfg(feature = "parquet")]
 use super::intervals;
 use crate::commands::UsageError;
@@ -165,9 +166,7 @@ fn told(path: &Path, what: &str, converted: &Converted) -> io::Result<()> {
     let mut err = crate::output::stderr();
     let how = if converted.untouched { "records, untouched" } else { what };
     writeln!(err, "{}: {} {how}", path.display(), converted.events)?;
-    for warning in &converted.warnings {
-        writeln!(err, "note: {warning}")?;
-    }
+    form::print_notes(&converted.warnings);
     Ok(())
 }
 

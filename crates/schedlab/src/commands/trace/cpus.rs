@@ -34,7 +34,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         cpus: Rows::new(rows, reply.origin).known(&reply.known),
     };
     let form = args.input.part.form;
-    form.print(&reply.warnings, &document, &document.cpus, || {
+    let notes = form.notes(&reply.warnings, &document.cpus, 0);
+    form.print(&notes, &document, &document.cpus, || {
         let hidden = if topology.is_some() { &[][..] } else { &["arrivals_by_distance"] };
         let mut text = document.cpus.text(form.room(), hidden);
         text.all();

@@ -1,5 +1,6 @@
 //! `schedlab trace cut`: a part of a trace as a trace of its own.
 
+use super::form;
 use super::input::{self, Selection};
 use crate::commands::UsageError;
 use schedlab_model::{CpuSet, Nanos, Pid, Point, Span};
@@ -146,8 +147,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let from = input::at(origin, span.start);
     let to = input::at(origin, span.end);
     writeln!(err, "{}: {} events from {from} to {to}", args.target.display(), cut.events)?;
-    for warning in &cut.warnings {
-        writeln!(err, "note: {warning}")?;
-    }
+    form::print_notes(&cut.warnings);
     Ok(ExitCode::SUCCESS)
 }

@@ -5,6 +5,10 @@ use crate::json::{self, Document};
 use schedlab_model::Warning;
 use schedlab_model::table::{Row, Rows};
 
+/// Notes about what the bounds of the figures say too, each figure its own.
+const TOLD_BY_BOUNDS: [&str; 4] =
+    ["events-contradict", "no-contexts", "no-placements", "wakeups-missing"];
+
 /// How to print.
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
 pub(crate) struct Form {
@@ -31,6 +35,19 @@ impl Form {
     /// Whether the text is printed.
     pub(super) const fn is_text(self) -> bool {
         !(self.json || self.csv)
+    }
+
+    /// The notes that belong beside the first `top` rows (0: all). Text leaves out what touches none of their figures by more
+    /// than 1 %; CSV has figures that text does not show.
+    pub(super) fn notes<R>(
+        self,
+        warnings: &[Warning],
+        rows: &Rows<'_, R>,
+        top: usize,
+    ) -> Vec<Warning> {
+        let all = self.csv || rows.is_touched(top);
+        let stays = |warning: &&Warning| all || !TOLD_BY_BOUNDS.contains(&warning.code.as_str());
+        warnings.iter().filter(stays).cloned().collect()
     }
 
     /// Prints an answer: all of it as JSON, its rows as CSV, or the text.

@@ -1,5 +1,6 @@
 //! `schedlab trace info`: what a file is and what it holds.
 
+use super::form;
 use crate::json;
 use anyhow::Context as _;
 use schedlab_model::{Clock, Cpu, CpuSet, EventSource, Nanos, Warning};
@@ -159,8 +160,6 @@ fn people(out: &mut impl Write, source: &dyn EventSource, census: &Census) -> io
         writeln!(out, "CPU {cpu:<5} {total:>12} events")?;
     }
     out.flush()?;
-    for warning in source.warnings() {
-        writeln!(crate::output::stderr(), "note: {warning}")?;
-    }
+    form::print_notes(source.warnings());
     Ok(())
 }

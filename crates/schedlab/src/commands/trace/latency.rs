@@ -85,9 +85,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         true => schedlab_trace::open(&args.input.file)?.info().trigger,
         false => None,
     };
-    form.print(&reply.warnings, &document, rows, || {
-        to_text(rows, &reply, args, form.room(), trigger)
-    })?;
+    let notes = form.notes(&reply.warnings, rows, args.top);
+    form.print(&notes, &document, rows, || to_text(rows, &reply, args, form.room(), trigger))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -41,7 +41,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let limits = Limits::of(&args.input)?;
     let mut reply = limits.ask_locks(&args.input)?;
-    reply.warnings.extend(doubts(&reply, limits.knows_processes()));
+    reply.warnings.extend(doubts(&reply, &limits));
     reply.answer.about(&args.input.chosen(&args.selection)?);
     let rows = reply.rows(&reply.answer.rows);
     let sum = |of: fn(&LockHeld) -> Nanos| {
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// What limits the answer.
-fn doubts(reply: &Reply<LocksAnswer>, knows_processes: bool) -> Vec<Warning> {
+fn doubts(reply: &Reply<LocksAnswer>, limits: &Limits) -> Vec<Warning> {
     let names = |name: &str| reply.state.others().iter().any(|other| other.name.starts_with(name));
     let mut found = Vec::new();
     let calls = names("sys_enter_futex");
@@ -83,11 +83,14 @@ fn doubts(reply: &Reply<LocksAnswer>, knows_processes: bool) -> Vec<Warning> {
             "locks are unknown, but for marks: the trace holds no futex calls and no contention events",
         ),
     };
-    found.extend(what.map(|what| Warning::new("locks-unknown", what, "record with --locks")));
+    let was_asked = limits.is_own() && (calls || kernel);
+    let remedy = if was_asked { "this kernel does not tell them" } else { "record with --locks" };
+    found.extend(what.map(|what| Warning::new("locks-unknown", what, remedy)));
     found.extend(listed(reply.answer.listed_waits, reply.answer.listed_wakes));
-    if !knows_processes {
+    if !limits.knows_processes() {
         let what = "locks of several processes may be taken for one: the trace does not hold which threads form a process";
-        found.push(Warning::new("processes-unknown", what, "`schedlab record` stores it"));
+        let remedy = if limits.is_own() { "" } else { "`schedlab record` stores it" };
+        found.push(Warning::new("processes-unknown", what, remedy));
     }
     found
 }

@@ -1,6 +1,6 @@
 //! How stacks with times are printed: as a table, folded, or for pprof.
 
-use super::pprof;
+use super::{form, pprof};
 use crate::commands::result_file::save;
 use schedlab_model::{Nanos, Warning};
 use schedlab_timeline::FoldedStack;
@@ -54,9 +54,6 @@ pub(super) const fn micros(time: Nanos) -> u64 {
 
 /// What a table would say around itself, on stderr.
 pub(super) fn notes(warnings: &[Warning], headline: &str) -> std::io::Result<()> {
-    let mut err = crate::output::stderr();
-    for warning in warnings {
-        writeln!(err, "schedlab: {warning}")?;
-    }
-    writeln!(err, "schedlab: {headline}")
+    form::print_notes(warnings);
+    writeln!(crate::output::stderr(), "schedlab: {headline}")
 }

@@ -63,7 +63,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let rows = reply.rows(&reply.answer.rows);
     let document = Document { head: Head::of(&reply), tasks: reply.table(&rows) };
     let form = args.input.part.form;
-    form.print(&reply.warnings, &document, &document.tasks, || {
+    let notes = form.notes(&reply.warnings, &document.tasks, args.top);
+    form.print(&notes, &document, &document.tasks, || {
         let stacks = rows.iter().any(|row| !row.blocked.is_empty());
         let parts = [(!stacks, "blocked_in"), (topology.is_none(), "migrations_by_distance")];
         let hidden = parts.into_iter().filter(|part| part.0).map(|part| part.1);

@@ -21,6 +21,11 @@ impl Limits {
         Ok(Self { info, throttling })
     }
 
+    /// Whether `schedlab record` made the trace: what it could store is there, and what is not could not be had.
+    pub(crate) fn is_own(&self) -> bool {
+        self.info.conditions.is_some()
+    }
+
     /// Whether the trace tells which threads form a process.
     pub(crate) fn knows_processes(&self) -> bool {
         self.info.processes.is_some()

@@ -135,7 +135,7 @@ impl Limits {
         let groups = self.info.groups.as_ref();
         let counted = counted(input, groups, &self.throttling);
         let sums = kernel_sums(groups, (&self.throttling, &counted), None);
-        limits(self.info.affinity.is_some(), groups, &sums)
+        limits(self.info.affinity.is_some(), self.is_own(), groups, &sums)
     }
 
     /// The answer about a part of a trace.
@@ -235,7 +235,7 @@ pub(super) fn run(
     }
     let mut warnings = reply.warnings.clone();
     let sums = kernel_sums(groups.as_ref(), (&throttling, &counted), Some(&reply));
-    warnings.extend(limits(has_affinity, groups.as_ref(), &sums));
+    warnings.extend(limits(has_affinity, conditions.is_some(), groups.as_ref(), &sums));
     let groups = groups.unwrap_or_default();
     if let Some(by) = by {
         if by == By::Process && !belongs.knows_processes() {
@@ -334,7 +334,12 @@ pub(crate) fn narrow(reply: &mut Reply<CausesAnswer>, chosen: &Chosen) {
 }
 
 /// What limits the causes.
-fn limits(has_affinity: bool, groups: Option<&Groups>, sums: &[KernelSum]) -> Vec<Warning> {
+fn limits(
+    has_affinity: bool,
+    is_own: bool,
+    groups: Option<&Groups>,
+    sums: &[KernelSum],
+) -> Vec<Warning> {
     let mut found = Vec::new();
     if !has_affinity {
         found.push(Warning::new(
@@ -348,7 +353,7 @@ fn limits(has_affinity: bool, groups: Option<&Groups>, sums: &[KernelSum]) -> Ve
             "groups-unknown",
             "the trace does not hold control groups: a wait for a CPU quota is `held back` if its CPU \
              idled, and competition otherwise",
-            "`schedlab record` stores groups and their limits",
+            if is_own { "" } else { "`schedlab record` stores groups and their limits" },
         )),
         Some(groups) if groups.limits.is_empty() => found.push(Warning::new(
             "limits-unknown",
