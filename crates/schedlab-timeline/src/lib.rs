@@ -28,9 +28,6 @@
 //! one page of the pid table, a wakeup one of each. No hashing, no allocation once a task is known.
 #![warn(missing_docs)]
 
-/// The types of events, times and CPUs.
-pub use schedlab_model as model;
-
 mod all_questions;
 mod at_start;
 mod by_group;

@@ -11,9 +11,6 @@
 //! windows (`pread`), so memory does not grow with them and a file that shrinks is no signal.
 #![warn(missing_docs)]
 
-/// The types of events, times and CPUs.
-pub use schedlab_model as model;
-
 mod address_spaces;
 mod argument_text;
 mod background_source;
