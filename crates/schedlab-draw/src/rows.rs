@@ -19,7 +19,9 @@ use crate::assign::{Touching, assign};
 use crate::colour::{Colour, Theme};
 use crate::cores::{Fill, Piece, Row};
 use schedlab_model::{Cpu, CpuSet, Kind, Nanos, Span, Topology};
-use schedlab_timeline::{Change, Chosen, Occupant, Power, Question, State, Switch, TaskId, Told};
+use schedlab_timeline::{
+    Change, Chosen, Occupant, OtherEvent, Power, Question, State, Switch, TaskId,
+};
 use std::collections::BTreeMap;
 
 /// More boxes than this for each column cannot be told apart by eye.
@@ -397,10 +399,10 @@ impl Question for Rows {
         self.options.colouring == Colouring::Frequency && name == Some("cpu_frequency")
     }
 
-    fn told(&mut self, told: &Told<'_>, state: &State) {
-        let Some((cpu, hz)) = Power::frequency_of(told, state) else { return };
+    fn other_event(&mut self, event: &OtherEvent<'_>, state: &State) {
+        let Some((cpu, hz)) = Power::frequency_of(event, state) else { return };
         let band = Some(hz / BAND_HZ);
-        let at = told.at;
+        let at = event.at;
         if self.speeds.get(cpu.index()).is_some_and(|(before, _)| *before == band) {
             return;
         }

@@ -17,11 +17,11 @@ pub struct AtStart {
 /// What is known of a task when a part begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskAtStart {
-    /// The task.
+    /// The kernel's number of the task; idle tasks are in [`AtStart::idle`] instead.
     pub pid: Pid,
     /// Its priority when last seen.
     pub prio: Prio,
-    /// What it does.
+    /// Whether it runs, waits or sleeps, and where.
     pub does: Does,
     /// Since when it does that.
     pub since: Nanos,
@@ -43,7 +43,7 @@ pub struct TaskAtStart {
 pub enum Does {
     /// It was created, and not woken for the first time yet.
     New,
-    /// It runs on this CPU.
+    /// It is current on this CPU.
     Run(Cpu),
     /// It waits on this CPU's queue, whether the CPU has been chosen already, and why it waits.
     Wait(Cpu, bool, Why),

@@ -3,7 +3,7 @@
 /// How exact a figure is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bound {
-    /// It is the value.
+    /// The true value, without error.
     Exact,
     /// The value is not less.
     AtLeast,

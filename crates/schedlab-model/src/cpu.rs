@@ -23,7 +23,7 @@ use std::str::FromStr;
 pub struct Cpu(pub u16);
 
 impl Cpu {
-    /// The number as an index.
+    /// The number, for tables with an entry for each CPU.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
@@ -117,7 +117,7 @@ impl CpuSet {
         self.words.get(cpu.index() / 64).is_some_and(|word| word >> (cpu.index() % 64) & 1 == 1)
     }
 
-    /// The number of CPUs in it.
+    /// How many CPUs are in the set; counts bits, so it takes time with the highest CPU.
     #[must_use]
     pub fn len(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()

@@ -411,7 +411,7 @@ impl Kind {
 }
 
 impl What {
-    /// Which kind of event this is.
+    /// The variant without its content.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         match self {
@@ -442,7 +442,7 @@ impl KindSet {
     /// The set that holds every kind.
     pub const ALL: Self = Self((1 << Kind::ALL.len()) - 1);
 
-    /// This set and `kind`.
+    /// A copy that also has `kind`.
     #[must_use]
     pub const fn with(self, kind: Kind) -> Self {
         Self(self.0 | 1 << kind as u16)

@@ -104,7 +104,7 @@ pub struct MachineFacts {
     pub hypervisor: Fact<String>,
     /// What is known of the kernel.
     pub kernel: KernelFacts,
-    /// The CPUs that are online.
+    /// The CPUs that the kernel may use, by `/sys/devices/system/cpu/online`.
     pub online: CpuSet,
     /// CPUs that we are allowed to run on.
     pub allowed: CpuSet,

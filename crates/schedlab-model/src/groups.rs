@@ -225,7 +225,7 @@ impl Groups {
         })
     }
 
-    /// How much the steal time grew; `None` where it was not read twice.
+    /// The steal time between the first and the last reading; `None` with fewer than two readings.
     #[must_use]
     pub fn stolen(&self) -> Option<Nanos> {
         let [(_, first), .., (_, last)] = self.steal.as_slice() else { return None };

@@ -16,7 +16,7 @@ pub enum Unit {
     PerSecond,
     /// Sizes in bytes (B).
     Bytes,
-    /// Bytes for each second.
+    /// A rate of data, in units of 1 byte.
     BytesPerSecond,
     /// A fraction of one, printed as a percentage.
     Fraction,

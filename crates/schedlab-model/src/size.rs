@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// A number of bytes.
+/// An amount of memory or storage; text has binary units (`64 KiB`).
 #[derive(
     Clone,
     Copy,

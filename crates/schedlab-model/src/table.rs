@@ -55,7 +55,7 @@ pub struct Head {
     pub about: Cow<'static, str>,
     /// Its name in text, `GROUP: NAME` where neighbours have a group in common; empty if text has it with `--wide` only.
     pub(crate) title: Cow<'static, str>,
-    /// Where the text is too narrow, columns with a higher rank are left out first; those of rank 0 never are.
+    /// A text that is too wide drops the columns with the highest rank first, and never those of rank 0.
     pub(crate) rank: u8,
     /// Whether each cell says if it is exact ([`Bound`]); JSON and CSV then have `NAME_bound` too.
     pub bounded: bool,
@@ -282,9 +282,9 @@ impl<R> Column<R> {
     }
 }
 
-/// A row of a table.
+/// What can be a row: it declares its columns once, for text, JSON, CSV and the documentation.
 pub trait Row: Sized {
-    /// What a row is, a sentence.
+    /// A sentence for the documentation: what one row stands for.
     const ABOUT: &'static str;
     /// The columns, in the order of JSON, CSV and text.
     fn columns() -> Vec<Column<Self>>;
@@ -375,7 +375,7 @@ impl<'a, R> Rows<'a, R> {
         self.rows
     }
 
-    /// The columns.
+    /// The columns that the answer has, in the order in which they are printed.
     #[must_use]
     pub fn columns(&self) -> &[Column<R>] {
         &self.columns

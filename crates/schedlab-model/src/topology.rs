@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Where one CPU sits. Numbers are labels: equal means shared, order means nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, schemars::JsonSchema, Serialize, Deserialize)]
 pub struct Place {
-    /// The CPU whose place this is.
+    /// The logical CPU, as Linux numbers it.
     pub cpu: Cpu,
     /// Physical core, unique over the machine (not per socket as in sysfs).
     pub core: u32,
@@ -107,7 +107,7 @@ impl Topology {
         })
     }
 
-    /// All CPUs of the topology.
+    /// All CPUs whose place is known.
     #[must_use]
     pub fn cpus(&self) -> CpuSet {
         self.places.iter().map(|place| place.cpu).collect()

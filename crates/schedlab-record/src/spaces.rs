@@ -99,7 +99,7 @@ impl Spaces {
             lines.map_while(|line| serde_json::from_slice(line).ok())
         {
             let file = self.number(source);
-            self.spaces.mapped(pid, 0, (start, length), (offset, file));
+            self.spaces.mapped(pid, 0, start, length, offset, file);
         }
         Ok(())
     }
@@ -128,7 +128,7 @@ impl Spaces {
                 SpaceChange::Began { pid, at, parent } => self.spaces.began(pid, at, parent),
                 SpaceChange::Mapped { pid, range, offset, source } => {
                     let file = self.number(source);
-                    self.spaces.mapped(pid, time, range, (offset, file));
+                    self.spaces.mapped(pid, time, range.0, range.1, offset, file);
                 }
             }
         }

@@ -297,8 +297,15 @@ impl<W: io::Write + io::Seek> Stitched<'_, W> {
         let process = |thread: Pid| self.processes.get(&thread).copied().unwrap_or(thread);
         for hit in self.hits.marks(body, process) {
             self.requests_seen[hit.request as usize][usize::from(hit.phase == Phase::End)] += 1;
-            let said = (self.first_request + hit.request, hit.phase, hit.number);
-            let body = schedlab_trace::mark::body(self.mark_id, hit.pid, hit.pid, said);
+            let mark = self.first_request + hit.request;
+            let body = schedlab_trace::mark::body(
+                self.mark_id,
+                hit.pid,
+                hit.pid,
+                mark,
+                hit.phase,
+                hit.number,
+            );
             self.out.record(time, &body)?;
             self.marked += 1;
             self.seen(time);
@@ -327,8 +334,14 @@ impl<W: io::Write + io::Seek> Stitched<'_, W> {
             if !is_kept {
                 continue;
             }
-            let said = (mark.id, mark.phase, mark.request);
-            let body = schedlab_trace::mark::body(self.mark_id, mark.pid, mark.pid, said);
+            let body = schedlab_trace::mark::body(
+                self.mark_id,
+                mark.pid,
+                mark.pid,
+                mark.id,
+                mark.phase,
+                mark.request,
+            );
             self.out.record(mark.time, &body)?;
             self.marked += 1;
             self.seen(mark.time);

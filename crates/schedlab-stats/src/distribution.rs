@@ -119,7 +119,7 @@ pub fn t_cdf(t: f64, degrees: f64) -> f64 {
     if t > 0.0 { 1.0 - tail } else { tail }
 }
 
-/// The t with P(T <= t) = p.
+/// The quantile of Student's t distribution: the t with P(T <= t) = p.
 #[must_use]
 pub fn t_quantile(p: f64, degrees: f64) -> f64 {
     invert(p, |t| t_cdf(t, degrees))

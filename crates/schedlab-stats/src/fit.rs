@@ -14,7 +14,6 @@ pub struct Line {
 }
 
 impl Line {
-    /// The value of the line at `x`.
     #[must_use]
     pub(crate) fn at(&self, x: f64) -> f64 {
         self.intercept + self.slope * x
@@ -53,7 +52,7 @@ impl Fit {
         self.about(self.line.slope, self.slope_error, level)
     }
 
-    /// The interval of the intercept.
+    /// Where the line meets x = 0, with its interval by Student's t.
     #[must_use]
     pub fn intercept(&self, level: f64) -> Interval {
         self.about(self.line.intercept, self.intercept_error, level)

@@ -360,7 +360,7 @@ impl Histogram {
     }
 }
 
-/// Equal when the same buckets hold the same counts, however they came there.
+/// Histograms are equal if their buckets hold the same counts, even if they store them differently.
 impl PartialEq for Histogram {
     fn eq(&self, other: &Self) -> bool {
         (self.count, self.sum, self.min(), self.max())
@@ -426,7 +426,7 @@ impl From<Histogram> for Sparse {
     }
 }
 
-/// Why a stored histogram is refused.
+/// A stored histogram that cannot be used, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum HistogramError {

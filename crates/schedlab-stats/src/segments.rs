@@ -50,9 +50,9 @@ pub struct Change {
 pub struct Population {
     /// The part of the segment's points.
     pub share: f64,
-    /// The line.
+    /// The fitted line of this population.
     pub line: Line,
-    /// The slope with its interval.
+    /// The growth for each unit of x, with its interval.
     pub slope: Interval,
     /// The value at x = 0; `None`: the segment does not reach there.
     pub at_zero: Option<Interval>,

@@ -17,7 +17,7 @@ const LEVEL: f64 = 0.01;
 pub struct Group {
     /// The median of its runs.
     pub centre: f64,
-    /// The number of its runs.
+    /// How many runs are in this group.
     pub runs: usize,
 }
 

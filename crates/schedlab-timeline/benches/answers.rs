@@ -12,8 +12,8 @@ use schedlab_model::{
 };
 use schedlab_random::SplitMix64;
 use schedlab_timeline::{
-    Chosen, Conservation, ConservationOptions, Cpus, Latency, LatencyByCpu, Locality, Migrations,
-    Question, Tasks, Waiting, Who, Worst, ask,
+    Chosen, Conservation, ConservationOptions, Cpus, EveryTask, Latency, LatencyByCpu, Locality,
+    Migrations, Question, Tasks, Waiting, Worst, ask,
 };
 use std::hint::black_box;
 use std::io;
@@ -238,7 +238,7 @@ fn half(size: Size, events: &[Event]) -> Chosen {
     let mut info = TraceInfo::new("synthetic", Clock::Monotonic);
     info.cpus = CpuSet::first(size.cpus.into());
     let mut source = Repeated { info, events, at: 0, offset: Nanos::ZERO, left: events.len() };
-    let who = ask(&mut source, Who).map(|reply| reply.state);
+    let who = ask(&mut source, EveryTask).map(|reply| reply.state);
     who.map_or_else(|_| Chosen::all(), |who| Chosen::of(&who, |_, pid, _| pid.0 % 2 == 0))
 }
 

@@ -232,7 +232,7 @@ fn turns(throttled: &[Throttled], groups: Option<&Groups>) -> Vec<Turn> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TaskCauses {
-    /// The task.
+    /// Whose waits these are.
     pub task: TaskId,
     /// Its group at the end, as an index into [`schedlab_model::Groups::names`]; `None` if not known.
     pub group: Option<u32>,
@@ -252,7 +252,7 @@ pub struct TaskCauses {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ExplainedWait {
-    /// The task that waited.
+    /// Who waited.
     pub task: TaskId,
     /// When the wait began.
     pub since: Nanos,

@@ -161,7 +161,7 @@ pub(crate) fn concerned(change: &Change) -> [TaskId; 3] {
 pub struct Switch {
     /// When; not before `since`.
     pub at: Nanos,
-    /// The CPU that switched.
+    /// Where the occupant changed.
     pub cpu: Cpu,
     /// The occupant that left the CPU.
     pub was: Occupant,
@@ -177,7 +177,7 @@ pub struct Switch {
     pub is: Occupant,
     /// The wait of the task in `is` that ended; `None` when it was not seen to wait.
     pub wait: Option<Wait>,
-    /// Where the task in `is` ran before, where known.
+    /// The CPU on which the task in `is` ran before; `None` if the trace does not show it.
     pub last_cpu: Option<Cpu>,
 }
 
@@ -203,7 +203,7 @@ pub struct Runnable {
     pub why: Why,
     /// The task, interrupt or idle CPU that woke it.
     pub waker: Waker,
-    /// Where it last ran, where known.
+    /// The CPU on which it last ran; `None` if the trace does not show it.
     pub last_cpu: Option<Cpu>,
     /// Since when it had slept, and how it left its CPU then; `None` when not known.
     pub slept: Option<(Nanos, Left)>,
@@ -240,7 +240,7 @@ pub enum When {
 pub struct Moved {
     /// The time of the move.
     pub at: Nanos,
-    /// The task that moved.
+    /// Who was moved.
     pub task: TaskId,
     /// From whose queue, by the event's own word.
     pub from: Cpu,
@@ -253,7 +253,7 @@ pub struct Moved {
     pub when: When,
     /// Whether the stopper moved it, since `sched_setaffinity` or an exec asked for it: no decision of a wakeup or a balancer.
     pub for_affinity: bool,
-    /// The CPU that moved it.
+    /// Where the move was logged.
     pub by_cpu: Cpu,
     /// The task that was current there.
     pub by: TaskId,

@@ -162,7 +162,8 @@ impl Conservation {
         &mut self,
         class: ClassId,
         stuck: &mut Stuck,
-        (at, freed_late): (Nanos, bool),
+        at: Nanos,
+        freed_late: bool,
         state: &State,
     ) {
         let Stuck { task, cpu, role, .. } = *stuck;
@@ -294,7 +295,7 @@ impl Conservation {
             let Some((mut tasks, is_open)) = self.queue.turn(class) else { continue };
             for stuck in &mut tasks {
                 match (is_open, &stuck.open) {
-                    (true, None) => self.begin(class, stuck, (at, true), state),
+                    (true, None) => self.begin(class, stuck, at, true, state),
                     (true, Some(_)) => {}
                     (false, _) => self.close(class, stuck, at, episode::Ended::Taken),
                 }
@@ -372,7 +373,7 @@ impl Conservation {
         let bound_since = is_bound.then_some(at);
         let mut stuck = Stuck { task, cpu, role, competes, bound_since, open: None };
         if self.queue.has_free(class) {
-            self.begin(class, &mut stuck, (at, false), state);
+            self.begin(class, &mut stuck, at, false, state);
         }
         self.queue.insert(class, stuck);
     }
@@ -401,7 +402,7 @@ impl Conservation {
             if joined {
                 stuck.open = Some(Open { start: at, served: self.matching.served(is, at) });
             } else if self.queue.has_free(is) {
-                self.begin(is, &mut stuck, (at, true), state);
+                self.begin(is, &mut stuck, at, true, state);
             }
             self.queue.insert(is, stuck);
         }
@@ -505,7 +506,7 @@ impl Question for Conservation {
         ConservationAnswer {
             by_task: lost.map(|(task, parts)| (task, whole(*parts))).collect(),
             episodes: self.episodes.into_worst(),
-            lost: self.lost.told(affinity_known, self.cores.is_some()),
+            lost: self.lost.sum(affinity_known, self.cores.is_some()),
             sums: self.sums.sums,
             ..self.answer
         }

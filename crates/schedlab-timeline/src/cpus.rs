@@ -39,7 +39,7 @@ struct Sums {
 /// What one CPU did within the window. `busy + idle + unknown` is the window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpuRow {
-    /// The CPU of this row.
+    /// Whose figures these are.
     pub cpu: Cpu,
     /// Time a task ran on it.
     pub busy: Nanos,

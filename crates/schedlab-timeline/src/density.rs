@@ -56,7 +56,7 @@ struct Row {
 pub struct DensityAnswer {
     /// What the columns cover, equally; column `i` begins at `start + i * duration / columns`.
     pub window: Span,
-    /// The number of columns.
+    /// Into how many equal parts the window is divided.
     pub columns: usize,
     /// A row of `columns` cells for each CPU that belongs to the trace, by number.
     pub rows: Vec<(Cpu, Vec<Cell>)>,

@@ -39,7 +39,7 @@ pub struct Decided {
     pub at: Nanos,
     /// The CPU that switches, or on which the task is put.
     pub cpu: Cpu,
-    /// What was decided.
+    /// A switch, a wakeup or a move, without its time and CPU.
     pub decision: Decision,
     /// The task that ran on that CPU; `None` before its first switch.
     pub current: Option<Pid>,
@@ -54,7 +54,7 @@ impl Decided {
 /// The first step that differs: that of each side, `None` where a side has no more there. Both are `None` if all are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FirstDifference<S = Decided> {
-    /// Steps of the first side before it.
+    /// How many steps of the first side come before the difference.
     pub equal: usize,
     /// What the first side did.
     pub before: Option<S>,

@@ -10,9 +10,9 @@ use std::ops::Deref;
 /// A row with the reply that it belongs to.
 #[derive(Debug)]
 pub struct InReply<'a, R, A> {
-    /// The row.
+    /// One row of the answer.
     pub row: &'a R,
-    /// The reply.
+    /// The whole reply, with names, the window and what is known.
     pub reply: &'a Reply<A>,
 }
 
@@ -29,7 +29,6 @@ impl<'a, R, A> InReply<'a, R, A> {
         InReply { row, reply: self.reply }
     }
 
-    /// The pid of a task.
     pub(crate) fn pid(&self, task: TaskId) -> Pid {
         self.reply.state.task(task).pid
     }

@@ -14,7 +14,7 @@ use schedlab_model::{Cpu, Nanos, OtherFormat};
 pub(crate) struct Interrupts {
     /// By the index that an event carries; learnt as sources learn them.
     edges: KnownFormats<Edge>,
-    cpus: Vec<Here>,
+    cpus: Vec<CpuInterrupts>,
     seen: bool,
 }
 
@@ -25,7 +25,7 @@ enum Edge {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Here {
+struct CpuInterrupts {
     /// Interrupts that are under way.
     depth: u32,
     /// When the outermost one began.
@@ -56,9 +56,9 @@ impl Interrupts {
         self.seen
     }
 
-    fn here(&mut self, cpu: Cpu) -> &mut Here {
+    fn here(&mut self, cpu: Cpu) -> &mut CpuInterrupts {
         if cpu.index() >= self.cpus.len() {
-            self.cpus.resize(cpu.index() + 1, Here::default());
+            self.cpus.resize(cpu.index() + 1, CpuInterrupts::default());
         }
         &mut self.cpus[cpu.index()]
     }
@@ -99,7 +99,7 @@ impl Interrupts {
     /// Events of a CPU are missing.
     pub(crate) fn lost(&mut self, cpu: Cpu) {
         let sum = self.here(cpu).sum;
-        *self.here(cpu) = Here { sum, ..Here::default() };
+        *self.here(cpu) = CpuInterrupts { sum, ..CpuInterrupts::default() };
     }
 
     /// The CPU's occupant changed: the interrupt time since the last change. No interrupt lasts over a switch, so
@@ -108,7 +108,7 @@ impl Interrupts {
     pub(crate) fn switched(&mut self, switch: &Switch, state: &State) -> Nanos {
         let Some(here) = self.cpus.get_mut(switch.cpu.index()) else { return Nanos::ZERO };
         let known = switch.left.is_some();
-        let sum = std::mem::replace(here, Here { known, ..Here::default() }).sum;
+        let sum = std::mem::replace(here, CpuInterrupts { known, ..CpuInterrupts::default() }).sum;
         of(switch.was, sum, state)
     }
 

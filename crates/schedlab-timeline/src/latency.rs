@@ -195,7 +195,7 @@ pub struct Waited<'a> {
     pub pid: Option<Pid>,
     /// The name of the task, or of all of them.
     pub comm: Option<&'a str>,
-    /// The CPU.
+    /// The CPU, where each row is one.
     pub cpu: Option<Cpu>,
     /// Path and name of the control group.
     pub group: Option<(&'a str, String)>,
@@ -235,7 +235,7 @@ impl Row for Waited<'_> {
 /// The waits of one task.
 #[derive(Clone, Debug)]
 pub struct LatencyRow {
-    /// The task of this row.
+    /// Whose delays these are.
     pub task: TaskId,
     /// The pid of the task.
     pub pid: Pid,

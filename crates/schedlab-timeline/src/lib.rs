@@ -113,8 +113,10 @@ pub use off_cpu::{
 pub use on_cpu::{NO_TICK, OnCpuAnswer, OnCpuStack, OnCpuStacks, RunningStackRow, Tick, Ticks};
 pub use open_waits::Open;
 pub use power::{CpuPower, IdleState, Power, PowerAnswer, PowerSpan, Step, TaskPower, Within};
-pub use question::{Cut, Question, Reply, Told, WithArguments, ask, ask_all, ask_within, span_of};
-pub use ran_instead::{Instead, Meanwhile};
+pub use question::{
+    Cut, OtherEvent, Question, Reply, WithArguments, ask, ask_all, ask_within, span_of,
+};
+pub use ran_instead::{Meanwhile, RanInstead};
 pub use requests::{
     Composition, Part, REQUESTS_MIN, Request, RequestCauses, RequestRunning, RequestSpan,
     RequestSpans, RequestSpansAnswer, RequestStacks, Requests, RequestsAnswer, WithinRequests,
@@ -124,7 +126,7 @@ pub use stack_change::{StackChange, stack_changes};
 pub use stacks::{Blocked, BlockedIn, STACK, StackId, Stacks, tells_where_tasks_block};
 pub use state::{CpuState, Occupant, State, Tally};
 pub use task::{Activity, Task, TaskId, Why};
-pub use task_filter::{Chosen, Who};
+pub use task_filter::{Chosen, EveryTask};
 pub use tasks::{Asleep, OffCpu, TaskRow, Tasks, TasksAnswer};
 pub use throttling::{Throttled, Throttling, ThrottlingAnswer};
 pub use totals::{About, Total};

@@ -27,12 +27,12 @@ pub use row::{LockHeld, LockWait};
 
 use crate::change::{Change, Runnable};
 use crate::known_formats::KnownFormats;
-use crate::question::{Question, Told};
+use crate::question::{OtherEvent, Question};
 use crate::state::State;
 use crate::task::{Activity, TaskId};
 use crate::task_filter::Chosen;
 use crate::throttling::Throttled;
-use crate::why_late::Lives;
+use crate::why_late::TaskHistories;
 use edge::{Edge, Point, Word};
 use schedlab_model::{Context, Nanos, Phase, Pid, Span, TraceInfo};
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,19 +50,19 @@ pub fn tells_of_locks(info: &TraceInfo) -> bool {
         || info.marks.iter().any(|mark| marked(mark).is_some())
 }
 
-/// A lock.
+/// What identifies a lock, by what the trace knows of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LockName {
     /// The word of a futex.
     Word {
         /// The process in which the address holds; `None` where the trace holds no processes.
         process: Option<Pid>,
-        /// The address.
+        /// Its virtual address in the process.
         address: u64,
     },
     /// A lock of the kernel, by its address.
     Kernel(u64),
-    /// One that marks name.
+    /// A lock that a program names in marks ([`HELD`], [`WAITED_FOR`]).
     Marked {
         /// The process of those that put the marks; `None` where the trace holds no processes.
         process: Option<Pid>,
@@ -106,7 +106,7 @@ pub struct Locks {
     /// By the index that an event carries; learnt as sources learn them.
     points: KnownFormats<Point>,
     processes: Option<BTreeMap<Pid, Pid>>,
-    lives: Lives,
+    histories: TaskHistories,
     all: BTreeMap<LockName, Gathered>,
     calls: BTreeMap<TaskId, Call>,
     contended: BTreeMap<TaskId, Vec<Contended>>,
@@ -137,7 +137,6 @@ struct Words {
     other: bool,
 }
 
-/// A wait for a lock.
 #[derive(Clone, Copy, Debug)]
 struct Waited {
     task: TaskId,
@@ -237,12 +236,12 @@ impl Locks {
     /// A question to a trace in which tasks were throttled so ([`crate::ThrottlingAnswer::spans`]).
     #[must_use]
     pub fn new(info: &TraceInfo, throttled: &[Throttled]) -> Self {
-        let mut lives = Lives::default();
-        lives.know(throttled);
+        let mut histories = TaskHistories::default();
+        histories.know(throttled);
         Self {
             points: KnownFormats::default(),
             processes: info.processes.clone(),
-            lives,
+            histories,
             all: BTreeMap::new(),
             calls: BTreeMap::new(),
             contended: BTreeMap::new(),
@@ -314,7 +313,7 @@ impl Locks {
         }
     }
 
-    fn mark(&mut self, task: TaskId, (at, id, phase): (Nanos, u32, Phase), state: &State) {
+    fn mark(&mut self, task: TaskId, at: Nanos, id: u32, phase: Phase, state: &State) {
         let all = state.marks();
         for text in all.get(self.marks.known.len()..).unwrap_or_default() {
             let known = marked(text).map(|(waits, name)| (waits, self.marks.number(name)));
@@ -490,39 +489,39 @@ impl Question for Locks {
         self.points.learn(format, state.others(), Point::of).is_some()
     }
 
-    fn told(&mut self, told: &Told<'_>, state: &State) {
-        let edge = self.points.get(told.format).and_then(|point| point.read(told));
-        let task = state.task_of(told.by).filter(|_| !told.by.is_idle());
+    fn other_event(&mut self, event: &OtherEvent<'_>, state: &State) {
+        let edge = self.points.get(event.format).and_then(|point| point.read(event));
+        let task = state.task_of(event.by).filter(|_| !event.by.is_idle());
         let (Some(edge), Some(task)) = (edge, task) else { return };
-        let word = |address| LockName::Word { process: self.process(told.by), address };
+        let word = |address| LockName::Word { process: self.process(event.by), address };
         match edge {
             Edge::Waits { address, is_private, word: found } => {
                 let name = word(address);
-                let wait = Call::Waits { name, is_private, since: told.at, word: found };
+                let wait = Call::Waits { name, is_private, since: event.at, word: found };
                 self.calls.insert(task, wait);
             }
             Edge::Wakes { address, is_private } => {
                 let name = word(address);
                 self.calls.insert(task, Call::Wakes { name, is_private });
-                self.of(name).releases.push((told.at, task));
+                self.of(name).releases.push((event.at, task));
             }
-            Edge::WaitsForList => self.listed_waits += u64::from(told.at >= state.window().start),
-            Edge::WakesList => self.listed_wakes += u64::from(told.at >= state.window().start),
+            Edge::WaitsForList => self.listed_waits += u64::from(event.at >= state.window().start),
+            Edge::WakesList => self.listed_wakes += u64::from(event.at >= state.window().start),
             Edge::Leaves => {
                 self.calls.remove(&task);
             }
             Edge::Contends { lock } => {
                 let all = self.contended.entry(task).or_default();
                 if all.iter().all(|one| one.lock != lock) {
-                    all.push(Contended { lock, since: told.at, has_slept: false });
+                    all.push(Contended { lock, since: event.at, has_slept: false });
                 }
             }
-            Edge::Passes { lock } => self.passes(task, lock, told.at),
+            Edge::Passes { lock } => self.passes(task, lock, event.at),
         }
     }
 
     fn begin(&mut self, state: &State) {
-        self.lives.begin(state);
+        self.histories.begin(state);
     }
 
     #[inline]
@@ -530,22 +529,22 @@ impl Question for Locks {
         match *change {
             Change::Mark { at, task, id, phase, .. } => {
                 if task.is_some() {
-                    self.mark(task, (at, id, phase), state);
+                    self.mark(task, at, id, phase, state);
                 }
             }
             Change::Runnable(ref woken) => {
                 self.woken(woken);
-                self.lives.see(change, state);
+                self.histories.see(change, state);
             }
-            _ => self.lives.see(change, state),
+            _ => self.histories.see(change, state),
         }
     }
 
     fn answer(mut self, state: &State) -> LocksAnswer {
         self.end(state);
-        self.lives.end(state);
+        self.histories.end(state);
         let mut all = std::mem::take(&mut self.all);
-        let mut sums = Sums::new(&self.lives);
+        let mut sums = Sums::new(&self.histories);
         let mut other_count = 0;
         let mut other_time = Nanos::ZERO;
         for (name, of) in &mut all {
@@ -573,7 +572,7 @@ impl Question for Locks {
                 let holders = of.holders(wait, holder(wait.named));
                 // Programs mark that they ask for a lock, also when it is free.
                 if !has_marks || holders.iter().any(|(_, holder)| holder.is_some()) {
-                    sums.add((*name, kind), (wait.task, wait.span), &holders);
+                    sums.add(*name, kind, wait.task, wait.span, &holders);
                 }
             }
         }

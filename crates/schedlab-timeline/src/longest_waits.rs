@@ -1,5 +1,5 @@
 //! The longest single waits: when, where, and who woke. Who ran instead is looked up in a second pass, when it is
-//! known which they are: see [`crate::Instead`].
+//! known which they are: see [`crate::RanInstead`].
 
 use crate::change::{Change, Switch, Wait};
 use crate::question::Question;
@@ -20,7 +20,7 @@ pub struct Worst {
 /// One of the longest waits of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorstWait {
-    /// The task that waited.
+    /// Who waited.
     pub task: TaskId,
     /// The time at which the wait began.
     pub since: Nanos,
@@ -118,7 +118,7 @@ impl Worst {
         Self { chosen, ..self }
     }
 
-    fn offer(&mut self, task: TaskId, (wait, at): (Wait, Nanos), is_open: bool, state: &State) {
+    fn offer(&mut self, task: TaskId, wait: Wait, at: Nanos, is_open: bool, state: &State) {
         self.waits.offer(task, wait.since, at, || {
             let known = state.task(task);
             WorstWait {
@@ -145,7 +145,7 @@ impl Question for Worst {
         if !self.chosen.has(task) {
             return;
         }
-        self.offer(task, (wait, at), false, state);
+        self.offer(task, wait, at, false, state);
     }
 
     fn answer(mut self, state: &State) -> Vec<WorstWait> {
@@ -154,7 +154,7 @@ impl Question for Worst {
             if let Activity::Waiting { cpu, why, .. } = task.activity
                 && self.chosen.has(id)
             {
-                self.offer(id, (Wait { since: task.since, cpu, why }, end), true, state);
+                self.offer(id, Wait { since: task.since, cpu, why }, end, true, state);
             }
         }
         self.waits.into_vec()

@@ -175,7 +175,7 @@ impl MigrationsAnswer {
         })
     }
 
-    /// The number of all migrations.
+    /// How many moves between CPUs there were in the window.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.totals.iter().sum()

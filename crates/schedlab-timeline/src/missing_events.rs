@@ -227,7 +227,7 @@ impl State {
         here.occupant == Occupant::Unknown && here.mute_idle && !here.offline && self.tells_all
     }
 
-    /// Since when a CPU logged nothing: where a change of its occupant was not logged, that came between this and now.
+    /// The time of the CPU's last event. A change of its occupant that was not logged happened after it.
     pub(crate) fn silent_since(&self, cpu: Cpu) -> Nanos {
         let here = &self.cpus[cpu.index()];
         if here.last_event < self.now { here.last_event } else { here.event_before }
@@ -275,8 +275,8 @@ impl State {
         here.observed = true;
         here.since = at;
         self.occupy(cpu, is);
-        let was = (Occupant::Unknown, since);
-        see(&Change::Switch(Switch::unlogged(at, cpu, was, is, Some(cpu))), self);
+        let was = Occupant::Unknown;
+        see(&Change::Switch(Switch::unlogged(at, cpu, was, since, is, Some(cpu))), self);
     }
 
     /// Events of `cpu` are missing: nothing about it is known until its next switch, and nothing
@@ -349,7 +349,7 @@ impl State {
         }
         let is = Occupant::Unknown;
         self.occupy(cpu, is);
-        see(&Change::Switch(Switch::unlogged(at, cpu, (was, since), is, None)), self);
+        see(&Change::Switch(Switch::unlogged(at, cpu, was, since, is, None)), self);
     }
 
     /// A task that waited, already off its queue, is not known any longer.
@@ -375,7 +375,8 @@ impl Switch {
     const fn unlogged(
         at: Nanos,
         cpu: Cpu,
-        (was, since): (Occupant, Nanos),
+        was: Occupant,
+        since: Nanos,
         is: Occupant,
         last_cpu: Option<Cpu>,
     ) -> Self {

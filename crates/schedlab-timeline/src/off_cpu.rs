@@ -14,7 +14,7 @@ pub use by_cause::{OffCpuCauses, Unslept};
 
 use crate::causes::{Parts, WaitCause};
 use crate::change::{Change, Moved, Runnable, Switch, Waker};
-use crate::question::{Question, Told};
+use crate::question::{OtherEvent, Question};
 use crate::stacks::{CALLER, Listener, StackId, Stacks, frame};
 use crate::state::{Occupant, State};
 use crate::task::{Activity, TaskId, Why};
@@ -47,7 +47,7 @@ pub struct OffCpuStacks {
     by_cause: bool,
 }
 
-/// Sleeps one by one.
+/// The first sleeps and unslept waits, each with its times, up to [`OffCpuStacks::with_sleeps`].
 #[derive(Clone, Debug, Default)]
 pub struct Sleeps {
     /// In order of their ends.
@@ -65,7 +65,7 @@ pub struct Sleeps {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnsleptWait {
-    /// The task.
+    /// Who waited.
     pub task: TaskId,
     /// Why it waited; `None` of one that was woken, and whose sleep was not seen.
     pub why: Option<Unslept>,
@@ -78,7 +78,7 @@ pub struct UnsleptWait {
 /// A time for which a task was off its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sleep {
-    /// The task.
+    /// Who slept.
     pub task: TaskId,
     /// Where it went to sleep; `None` where the trace holds no stack of it.
     pub stack: Option<StackId>,
@@ -235,7 +235,7 @@ impl Sums {
     }
 }
 
-/// Where a task sleeps, or slept last.
+/// What is known of a task's current or last sleep.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sleeper {
     /// Where it sleeps now.
@@ -253,7 +253,7 @@ struct Sleeper {
 /// Time that one task was off its CPU with one stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OffCpuStack {
-    /// The task.
+    /// Who was off the CPU.
     pub task: TaskId,
     /// Why it waited without a sleep before; `None` of sleeps, and always if causes were not asked for.
     pub(crate) unslept: Option<Unslept>,
@@ -278,7 +278,7 @@ pub struct OffCpuAnswer {
     pub rows: Vec<OffCpuStack>,
     /// The stacks by their numbers.
     pub(crate) stacks: Stacks,
-    /// Whether causes of waits were asked for. Then waits without a sleep before have rows too.
+    /// Whether the question splits waits by cause. If so, waits that no sleep preceded have rows too.
     pub by_cause: bool,
     /// Sleeps one by one, if they were asked for.
     pub sleeps: Sleeps,
@@ -417,8 +417,8 @@ impl Question for OffCpuStacks {
         }
     }
 
-    fn told(&mut self, told: &Told<'_>, state: &State) {
-        if let Some((woken, stack)) = self.listener.told_of_waker(told, state) {
+    fn other_event(&mut self, event: &OtherEvent<'_>, state: &State) {
+        if let Some((woken, stack)) = self.listener.waker_stack(event, state) {
             return self.learn(woken, |(slept, by)| match by {
                 Some(WokenBy::Task(waker, None)) => {
                     (slept, Some(WokenBy::Task(waker, Some(stack))))
@@ -426,7 +426,7 @@ impl Question for OffCpuStacks {
                 other => (slept, other),
             });
         }
-        let Some((task, stack)) = self.listener.told(told, state) else { return };
+        let Some((task, stack)) = self.listener.sleeper_stack(event, state) else { return };
         if matches!(state.task(task).activity, Activity::Sleeping { .. }) {
             self.of(task).stack = Some(stack);
             return;
@@ -484,7 +484,7 @@ impl Question for OffCpuStacks {
 }
 
 impl OffCpuAnswer {
-    /// The answer without wakers.
+    /// The same times, summed over who ended the sleeps.
     #[must_use]
     pub fn without_wakers(mut self) -> Self {
         let mut sums = Sums::default();
@@ -611,7 +611,6 @@ impl StackRow {
         self.stack.as_deref().map_or_else(|| bare.to_owned(), innermost)
     }
 
-    /// The cause of most of the waiting.
     fn mostly(&self) -> Option<(WaitCause, Nanos)> {
         self.parts?.ranked().first().copied()
     }

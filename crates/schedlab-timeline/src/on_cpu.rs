@@ -14,7 +14,7 @@
 use crate::change::{Change, Switch};
 use crate::known_formats::KnownFormats;
 use crate::off_cpu::{FoldedStack, innermost};
-use crate::question::{Question, Told};
+use crate::question::{OtherEvent, Question};
 use crate::stacks::{CALLER, FIRES, STACK, StackId, Stacks, frame};
 use crate::state::{Occupant, State};
 use crate::task::TaskId;
@@ -34,9 +34,8 @@ const TIMER: &str = "hrtimer_expire_entry";
 #[derive(Clone, Debug, Default)]
 pub struct OnCpuStacks {
     stacks: Stacks,
-    /// By format: what it is.
     formats: KnownFormats<Format>,
-    /// CPUs whose last event of a timer was a tick, and whose stack has not come yet.
+    /// By CPU: whether its last timer event was a tick whose stack has not arrived yet.
     ticked: Vec<bool>,
     ticks: BTreeMap<(TaskId, StackId), u64>,
     /// By task.
@@ -45,7 +44,7 @@ pub struct OnCpuStacks {
     most: usize,
 }
 
-/// Ticks one by one.
+/// The first timer ticks, each with its time and stack, up to [`OnCpuStacks::with_ticks`].
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Ticks {
@@ -88,13 +87,13 @@ pub struct OnCpuAnswer {
 /// Time that a task ran in one place.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OnCpuStack {
-    /// The task.
+    /// Who ran.
     pub task: TaskId,
     /// The stack of its ticks; `None` of a task that met none.
     pub(crate) stack: Option<StackId>,
     /// How many ticks.
     pub(crate) ticks: u64,
-    /// The part of the task's run time that these stand for.
+    /// The task's run time divided among its stacks by their ticks: this stack's part.
     pub(crate) ran: Nanos,
     /// The square of its standard error, in nanoseconds squared.
     pub(crate) variance: f64,
@@ -179,21 +178,21 @@ impl Question for OnCpuStacks {
         self.formats.learn(format, state.others(), of).is_some()
     }
 
-    fn told(&mut self, told: &Told<'_>, state: &State) {
-        match self.formats.get(told.format) {
+    fn other_event(&mut self, event: &OtherEvent<'_>, state: &State) {
+        match self.formats.get(event.format) {
             Some(Format::Timer) => {
-                let function = told.arguments.split("function=").nth(1).unwrap_or_default();
+                let function = event.arguments.split("function=").nth(1).unwrap_or_default();
                 // Without names of functions any timer's interrupt is taken.
                 let is_tick = function.starts_with("tick_") || function.starts_with("0x");
-                *self.ticked(told.cpu) = is_tick && told.by.0 > 0;
+                *self.ticked(event.cpu) = is_tick && event.by.0 > 0;
             }
-            Some(Format::Stack) if std::mem::take(self.ticked(told.cpu)) => {
-                let Some(text) = ran_in(told.arguments) else { return };
-                let Some(task) = state.task_of(told.by) else { return };
+            Some(Format::Stack) if std::mem::take(self.ticked(event.cpu)) => {
+                let Some(text) = ran_in(event.arguments) else { return };
+                let Some(task) = state.task_of(event.by) else { return };
                 let stack = self.stacks.number(text);
                 *self.ticks.entry((task, stack)).or_default() += 1;
                 if self.kept.found.len() < self.most {
-                    self.kept.found.push(Tick { at: told.at, task, stack });
+                    self.kept.found.push(Tick { at: event.at, task, stack });
                 } else {
                     self.kept.left_out += u64::from(self.most > 0);
                 }

@@ -11,7 +11,7 @@
 use crate::change::{Change, Switch};
 use crate::in_reply::InReply;
 use crate::known_formats::KnownFormats;
-use crate::question::{Question, Told};
+use crate::question::{OtherEvent, Question};
 use crate::state::{Occupant, State};
 use crate::task::TaskId;
 use schedlab_model::table::{Column, Items, Row, column};
@@ -25,7 +25,7 @@ const IDLE_EXIT: u64 = u32::MAX as u64;
 #[derive(Clone, Debug)]
 pub struct Power {
     formats: KnownFormats<Which>,
-    cpus: Vec<Here>,
+    cpus: Vec<CpuTally>,
     tasks: Vec<Work>,
     steps: Vec<Step>,
     limit: usize,
@@ -90,7 +90,7 @@ struct Handled {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Here {
+struct CpuTally {
     khz: Option<u64>,
     /// Up to here, the occupant's time is summed.
     summed: Nanos,
@@ -108,7 +108,7 @@ struct Here {
     timer: Handled,
 }
 
-/// An idle state of a CPU.
+/// How often and how long a CPU was in one idle state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdleState {
     /// The number of the idle state, as the kernel's `cpuidle` has it.
@@ -287,7 +287,7 @@ pub enum Within {
 /// An idle state or an interrupt of a CPU, for pictures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PowerSpan {
-    /// The CPU of this span.
+    /// Where it happened.
     pub cpu: Cpu,
     /// From when to when, in the window.
     pub span: Span,
@@ -329,11 +329,11 @@ impl Power {
 
     /// The CPU and its frequency in hertz; `None` for a tracepoint that is not about frequency.
     #[must_use]
-    pub fn frequency_of(told: &Told<'_>, state: &State) -> Option<(Cpu, u64)> {
-        let format = state.others().get(usize::from(told.format))?;
-        let khz = told.number("state").filter(|khz| *khz > 0)?;
-        let named = told.number("cpu_id").and_then(|cpu| u16::try_from(cpu).ok()).map(Cpu);
-        (format.name == "cpu_frequency").then(|| (named.unwrap_or(told.cpu), khz * 1000))
+    pub fn frequency_of(event: &OtherEvent<'_>, state: &State) -> Option<(Cpu, u64)> {
+        let format = state.others().get(usize::from(event.format))?;
+        let khz = event.number("state").filter(|khz| *khz > 0)?;
+        let named = event.number("cpu_id").and_then(|cpu| u16::try_from(cpu).ok()).map(Cpu);
+        (format.name == "cpu_frequency").then(|| (named.unwrap_or(event.cpu), khz * 1000))
     }
 
     /// The question, listing also at most `limit` intervals of idle states and interrupts.
@@ -361,9 +361,9 @@ impl Power {
         }
     }
 
-    fn here(&mut self, cpu: Cpu) -> &mut Here {
+    fn here(&mut self, cpu: Cpu) -> &mut CpuTally {
         if cpu.index() >= self.cpus.len() {
-            self.cpus.resize(cpu.index() + 1, Here::default());
+            self.cpus.resize(cpu.index() + 1, CpuTally::default());
         }
         &mut self.cpus[cpu.index()]
     }
@@ -480,31 +480,31 @@ impl Question for Power {
         self.formats.learn(format, state.others(), Which::of).is_some()
     }
 
-    fn told(&mut self, told: &Told<'_>, state: &State) {
-        let Some(which) = self.formats.get(told.format) else { return };
-        let at = told.at;
+    fn other_event(&mut self, event: &OtherEvent<'_>, state: &State) {
+        let Some(which) = self.formats.get(event.format) else { return };
+        let at = event.at;
         let start = state.window().start;
-        let named = told.number("cpu_id").and_then(|cpu| u16::try_from(cpu).ok()).map(Cpu);
-        match (which, told.number("state")) {
+        let named = event.number("cpu_id").and_then(|cpu| u16::try_from(cpu).ok()).map(Cpu);
+        match (which, event.number("state")) {
             (Which::Frequency, Some(khz)) if khz > 0 => {
-                self.frequency(at, named.unwrap_or(told.cpu), khz, state);
+                self.frequency(at, named.unwrap_or(event.cpu), khz, state);
             }
             (Which::Idle, Some(entered)) => {
-                self.idle(at, named.unwrap_or(told.cpu), entered, state);
+                self.idle(at, named.unwrap_or(event.cpu), entered, state);
             }
             (Which::Frequency | Which::Idle, _) => {}
-            (Which::IpiEntry, _) => self.here(told.cpu).ipi.entry(at),
-            (Which::TimerEntry, _) => self.here(told.cpu).timer.entry(at),
+            (Which::IpiEntry, _) => self.here(event.cpu).ipi.entry(at),
+            (Which::TimerEntry, _) => self.here(event.cpu).timer.entry(at),
             (Which::IpiExit, _) => {
                 self.has.ipi = true;
-                if let Some(since) = self.here(told.cpu).ipi.exit(at, start) {
-                    self.span(told.cpu, since, at, Within::Ipi, state);
+                if let Some(since) = self.here(event.cpu).ipi.exit(at, start) {
+                    self.span(event.cpu, since, at, Within::Ipi, state);
                 }
             }
             (Which::TimerExit, _) => {
                 self.has.timer = true;
-                if let Some(since) = self.here(told.cpu).timer.exit(at, start) {
-                    self.span(told.cpu, since, at, Within::Timer, state);
+                if let Some(since) = self.here(event.cpu).timer.exit(at, start) {
+                    self.span(event.cpu, since, at, Within::Timer, state);
                 }
             }
         }
@@ -558,7 +558,7 @@ impl Question for Power {
     }
 }
 
-impl Here {
+impl CpuTally {
     fn row(&self, cpu: Cpu, has: Has) -> CpuPower {
         let states = self.idle_states.iter().map(|(state, (entered, time))| IdleState {
             state: *state,

@@ -12,7 +12,7 @@ use std::io;
 
 /// What a pass over a trace can be asked. A tuple of questions is a question.
 pub trait Question {
-    /// The type of the answer.
+    /// What the pass gives when the window has closed.
     type Answer;
 
     /// Whether it looks at queues: who waits on a CPU, and how many do. If no question does, the
@@ -20,7 +20,7 @@ pub trait Question {
     /// and [`crate::CpuState::waiting`] stays 0.
     const QUEUES: bool = true;
 
-    /// Whether it wants the arguments of tracepoints beyond the scheduler's ([`Self::told`]).
+    /// Whether it wants the arguments of tracepoints beyond the scheduler's ([`Self::other_event`]).
     const ARGUMENTS: bool = false;
 
     /// Whether it wants the arguments of this tracepoint, an index into [`State::others`]: to spell those of others would
@@ -32,8 +32,8 @@ pub trait Question {
 
     /// A tracepoint beyond the scheduler's fired; `state` is the state then. This is called for those before the window too,
     /// since they say what holds when it opens. Only where [`Self::ARGUMENTS`], and by a source that was opened for it.
-    fn told(&mut self, told: &Told<'_>, state: &State) {
-        let _ = (told, state);
+    fn other_event(&mut self, event: &OtherEvent<'_>, state: &State) {
+        let _ = (event, state);
     }
 
     /// The window opens: what is true at its first instant. Intervals that are open now began
@@ -51,7 +51,7 @@ pub trait Question {
 
 /// A tracepoint beyond the scheduler's, with its arguments.
 #[derive(Clone, Copy, Debug)]
-pub struct Told<'a> {
+pub struct OtherEvent<'a> {
     /// The time at which the event fired.
     pub at: Nanos,
     /// The CPU that logged it.
@@ -64,7 +64,7 @@ pub struct Told<'a> {
     pub arguments: &'a str,
 }
 
-impl Told<'_> {
+impl OtherEvent<'_> {
     /// The number that an argument has, also in hexadecimal; `None` if there is no such argument or
     /// it is not a number.
     #[must_use]
@@ -88,8 +88,8 @@ macro_rules! tuple {
             fn wants(&mut self, format: u16, state: &State) -> bool {
                 $(self.$index.wants(format, state))|+
             }
-            fn told(&mut self, told: &Told<'_>, state: &State) {
-                $(self.$index.told(told, state);)+
+            fn other_event(&mut self, event: &OtherEvent<'_>, state: &State) {
+                $(self.$index.other_event(event, state);)+
             }
             fn begin(&mut self, state: &State) {
                 $(self.$index.begin(state);)+
@@ -121,9 +121,9 @@ impl<Q: Question> Question for Option<Q> {
     fn wants(&mut self, format: u16, state: &State) -> bool {
         self.as_mut().is_some_and(|question| question.wants(format, state))
     }
-    fn told(&mut self, told: &Told<'_>, state: &State) {
+    fn other_event(&mut self, event: &OtherEvent<'_>, state: &State) {
         if let Some(question) = self {
-            question.told(told, state);
+            question.other_event(event, state);
         }
     }
     fn begin(&mut self, state: &State) {
@@ -153,8 +153,8 @@ impl<Q: Question> Question for WithArguments<Q> {
     fn wants(&mut self, format: u16, state: &State) -> bool {
         self.0.wants(format, state)
     }
-    fn told(&mut self, told: &Told<'_>, state: &State) {
-        self.0.told(told, state);
+    fn other_event(&mut self, event: &OtherEvent<'_>, state: &State) {
+        self.0.other_event(event, state);
     }
     fn begin(&mut self, state: &State) {
         self.0.begin(state);
@@ -180,7 +180,7 @@ pub struct Cut {
 /// What a pass gives back.
 #[derive(Clone, Debug)]
 pub struct Reply<A> {
-    /// The answer to the question.
+    /// What the question gave when the window closed.
     pub answer: A,
     /// The first instant of the trace, which times are shown relative to.
     pub origin: Nanos,
@@ -393,8 +393,8 @@ impl<Q: Question> Pass<Q> {
             && let Some(text) = arguments(index)
         {
             let Event { time: at, cpu, by, .. } = *event;
-            let told = Told { at, cpu, by, format, arguments: &text };
-            self.question.told(&told, &self.state);
+            let fired = OtherEvent { at, cpu, by, format, arguments: &text };
+            self.question.other_event(&fired, &self.state);
         }
     }
 

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 /// Asks what was on the CPUs on whose queues tasks stood during some waits of theirs.
 #[derive(Clone, Debug)]
-pub struct Instead {
+pub struct RanInstead {
     waits: Vec<Looked>,
     /// By task: its waits, by their place in the list.
     of: BTreeMap<TaskId, Vec<usize>>,
@@ -60,7 +60,7 @@ impl Meanwhile {
     }
 }
 
-impl Instead {
+impl RanInstead {
     /// About these waits of an earlier pass over the same part of the same trace.
     #[must_use]
     pub fn of(waits: &[WorstWait]) -> Self {
@@ -121,7 +121,7 @@ impl Looked {
     }
 }
 
-impl Question for Instead {
+impl Question for RanInstead {
     /// In the order of the waits that were asked about.
     type Answer = Vec<Meanwhile>;
     const QUEUES: bool = false;

@@ -14,14 +14,14 @@ use crate::change::Change;
 use crate::occupants::Occupants;
 use crate::off_cpu::OffCpuAnswer;
 use crate::on_cpu::{OnCpuAnswer, OnCpuStacks};
-use crate::question::{Question, Told};
+use crate::question::{OtherEvent, Question};
 use crate::ran_instead::Meanwhile;
 use crate::stacks::{BlockedIn, Stacks};
 use crate::state::State;
 use crate::task::{Activity, TaskId};
 use crate::task_filter::Chosen;
 use crate::throttling::Throttled;
-use crate::why_late::{Doing, Lives, Spent};
+use crate::why_late::{Doing, Spent, TaskHistories};
 use schedlab_model::{Nanos, Phase, Span};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -31,7 +31,7 @@ use std::ops::Range;
 pub struct Requests {
     name: String,
     nth: usize,
-    lives: Lives,
+    histories: TaskHistories,
     pairs: Pairs,
     found: Vec<(Begun, Nanos, TaskId)>,
     unbegun: u64,
@@ -177,7 +177,7 @@ pub struct Request {
 /// The mean request of some.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Composition {
-    /// The number of requests.
+    /// How many requests are averaged.
     pub count: usize,
     /// Their mean length, in nanoseconds.
     pub length_ns: f64,
@@ -256,7 +256,7 @@ impl Requests {
         Self {
             name: name.into(),
             nth,
-            lives: Lives::default(),
+            histories: TaskHistories::default(),
             pairs: Pairs::default(),
             found: Vec::new(),
             unbegun: 0,
@@ -273,22 +273,22 @@ impl Requests {
     /// The question, knowing when tasks were throttled ([`crate::Throttling`]).
     #[must_use]
     pub fn throttled(mut self, throttled: &[Throttled]) -> Self {
-        self.lives.know(throttled);
+        self.histories.know(throttled);
         self
     }
 
     /// The requests, longest first, once the window has ended, and how many were begun and had not ended.
     fn all(&self, state: &State) -> (Vec<Request>, usize) {
-        let told = |begun: &Begun, end: Nanos, ended_by: TaskId, is_open: bool| {
+        let request = |begun: &Begun, end: Nanos, ended_by: TaskId, is_open: bool| {
             let span = Span::new(begun.at, end);
             let mut parts = [Nanos::ZERO; Part::ALL.len()];
-            for piece in walked(&self.lives, ended_by, span) {
+            for piece in walked(&self.histories, ended_by, span) {
                 parts[Part::of(&piece) as usize] += piece.span.duration();
             }
             Request { span, begun_by: begun.by, ended_by, is_open, parts }
         };
         let mut requests: Vec<Request> =
-            self.found.iter().map(|(begun, end, by)| told(begun, *end, *by, false)).collect();
+            self.found.iter().map(|(begun, end, by)| request(begun, *end, *by, false)).collect();
         let longest = requests.iter().map(|request| request.span.duration()).max();
         // What a task that has ended began, it will not end.
         let alive = |by: TaskId| !by.is_some() || state.task(by).activity != Activity::Dead;
@@ -298,7 +298,7 @@ impl Requests {
         let open = begun.iter().copied().filter(|begun| {
             alive(begun.by) && longest.is_none_or(|longest| end - begun.at > longest)
         });
-        requests.extend(open.map(|begun| told(begun, end, begun.by, true)));
+        requests.extend(open.map(|begun| request(begun, end, begun.by, true)));
         requests.sort_by_key(|request| {
             (std::cmp::Reverse(request.span.duration()), request.span.start)
         });
@@ -307,7 +307,7 @@ impl Requests {
 
     /// All requests once the window has ended, or their slowest 1 % (at least one) alone; and how many there are.
     fn counted(&mut self, slowest: bool, state: &State) -> (Vec<Request>, usize) {
-        self.lives.end(state);
+        self.histories.end(state);
         let (mut all, _) = self.all(state);
         let of = all.len();
         if slowest {
@@ -327,9 +327,9 @@ impl Requests {
     }
 }
 
-fn walked(lives: &Lives, ended_by: TaskId, span: Span) -> Vec<Spent> {
+fn walked(histories: &TaskHistories, ended_by: TaskId, span: Span) -> Vec<Spent> {
     let mut spent = Vec::new();
-    lives.walk(ended_by, span, 0, &mut spent);
+    histories.walk(ended_by, span, 0, &mut spent);
     spent
 }
 
@@ -338,15 +338,15 @@ impl Question for Requests {
     const QUEUES: bool = false;
 
     fn wants(&mut self, format: u16, state: &State) -> bool {
-        self.lives.wants(format, state)
+        self.histories.wants(format, state)
     }
 
-    fn told(&mut self, told: &Told<'_>, state: &State) {
-        self.lives.told(told, state);
+    fn other_event(&mut self, event: &OtherEvent<'_>, state: &State) {
+        self.histories.other_event(event, state);
     }
 
     fn begin(&mut self, state: &State) {
-        self.lives.begin(state);
+        self.histories.begin(state);
     }
 
     #[inline]
@@ -357,19 +357,19 @@ impl Question for Requests {
                     self.mark(Begun { at, by: task }, request, phase);
                 }
             }
-            _ => self.lives.see(change, state),
+            _ => self.histories.see(change, state),
         }
     }
 
     fn answer(mut self, state: &State) -> RequestsAnswer {
-        self.lives.end(state);
+        self.histories.end(state);
         let (requests, begun) = self.all(state);
-        let lives = &self.lives;
-        let walked = |ended_by: TaskId, span: Span| walked(lives, ended_by, span);
+        let histories = &self.histories;
+        let walked = |ended_by: TaskId, span: Span| walked(histories, ended_by, span);
         let one = self.nth.checked_sub(1).and_then(|at| requests.get(at));
         let spent = one.map_or_else(Vec::new, |one| walked(one.ended_by, one.span));
-        let blocked = one.map_or_else(Vec::new, |one| lives.blocked(one.ended_by, one.span));
-        let occupants = lives.occupants();
+        let blocked = one.map_or_else(Vec::new, |one| histories.blocked(one.ended_by, one.span));
+        let occupants = histories.occupants();
         let instead = compared(requests.len()).map(|groups| {
             groups.map(|group| {
                 let all = requests[group].iter().flat_map(|one| walked(one.ended_by, one.span));
@@ -379,7 +379,7 @@ impl Question for Requests {
         let unfinished = (begun + self.found.len() - requests.len()) as u64;
         let unbegun = self.unbegun;
         let instead = instead.unwrap_or_default();
-        let stacks = self.lives.stacks();
+        let stacks = self.histories.stacks();
         RequestsAnswer { requests, spent, unfinished, unbegun, occupants, instead, blocked, stacks }
     }
 }
@@ -409,7 +409,7 @@ impl RequestStacks {
     #[must_use]
     pub fn new(name: impl Into<String>, slowest: bool) -> Self {
         let mut requests = Requests::new(name, 1);
-        requests.lives = Lives::with_whole_stacks();
+        requests.histories = TaskHistories::with_whole_stacks();
         Self { requests, slowest }
     }
 
@@ -434,8 +434,8 @@ impl Question for RequestStacks {
         self.requests.wants(format, state)
     }
 
-    fn told(&mut self, told: &Told<'_>, state: &State) {
-        self.requests.told(told, state);
+    fn other_event(&mut self, event: &OtherEvent<'_>, state: &State) {
+        self.requests.other_event(event, state);
     }
 
     fn begin(&mut self, state: &State) {
@@ -460,7 +460,7 @@ impl RequestStacks {
     ) -> WithinRequests<OffCpuAnswer> {
         let (counted, of) = self.requests.counted(self.slowest, state);
         let within = counted.iter().map(|one| (one.ended_by, one.span));
-        let times = self.requests.lives.off_cpu(within, waits);
+        let times = self.requests.histories.off_cpu(within, waits);
         WithinRequests { times, requests: counted.len(), of }
     }
 }
@@ -481,8 +481,8 @@ impl Question for RequestCauses {
         self.stacks.wants(format, state)
     }
 
-    fn told(&mut self, told: &Told<'_>, state: &State) {
-        self.stacks.told(told, state);
+    fn other_event(&mut self, event: &OtherEvent<'_>, state: &State) {
+        self.stacks.other_event(event, state);
     }
 
     fn begin(&mut self, state: &State) {
@@ -536,8 +536,8 @@ impl Question for RequestRunning {
         self.ticks.wants(format, state)
     }
 
-    fn told(&mut self, told: &Told<'_>, state: &State) {
-        self.ticks.told(told, state);
+    fn other_event(&mut self, event: &OtherEvent<'_>, state: &State) {
+        self.ticks.other_event(event, state);
     }
 
     fn begin(&mut self, state: &State) {
@@ -552,7 +552,7 @@ impl Question for RequestRunning {
     fn answer(mut self, state: &State) -> WithinRequests<OnCpuAnswer> {
         let (counted, of) = self.requests.counted(self.slowest, state);
         let within = counted.iter().map(|one| {
-            let own = self.requests.lives.own(one.ended_by, one.span);
+            let own = self.requests.histories.own(one.ended_by, one.span);
             let running = own.filter(|(_, activity)| matches!(activity, Activity::Running { .. }));
             let ran = running.fold(Nanos::ZERO, |sum, (span, _)| sum + span.duration());
             (one.ended_by, one.span, ran)

@@ -45,7 +45,7 @@ pub struct WaitSlice {
     pub from: Nanos,
     /// The time at which the wait ended.
     pub to: Nanos,
-    /// The task that waited.
+    /// Who waited.
     pub task: TaskId,
     /// The reason why the task waited.
     pub why: Why,
@@ -98,7 +98,7 @@ pub struct SlicesAnswer {
     pub others: Vec<(Nanos, Cpu, u16)>,
     /// How many of all these were left out, since there were more than the limit.
     pub left_out: u64,
-    /// The window in which the slices are.
+    /// What was asked about: no interval reaches beyond it.
     pub window: Span,
 }
 
@@ -120,7 +120,7 @@ impl Slices {
         Self { sleeps: true, ..self }
     }
 
-    /// Items that are held now, of all kinds.
+    /// How many intervals, wakeups and marks are in memory now.
     #[must_use]
     pub fn held(&self) -> usize {
         let answer = &self.answer;

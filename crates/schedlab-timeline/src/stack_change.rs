@@ -23,8 +23,10 @@ pub struct StackChange {
 /// All stacks of two traces of these lengths, in order of frames.
 #[must_use]
 pub fn stack_changes(
-    (before, before_length): (&[FoldedStack], Nanos),
-    (after, after_length): (&[FoldedStack], Nanos),
+    before: &[FoldedStack],
+    before_length: Nanos,
+    after: &[FoldedStack],
+    after_length: Nanos,
 ) -> Vec<StackChange> {
     let mut all: BTreeMap<&[String], [Nanos; 2]> = BTreeMap::new();
     for (stacks, length, side) in [(before, before_length, 0), (after, after_length, 1)] {
@@ -98,7 +100,7 @@ mod tests {
         };
         let before = [stack(&["c", "main", "read"], 500), stack(&["c", "main", "gone"], 10)];
         let after = [stack(&["c", "main", "read"], 1_000), stack(&["c", "new"], 40)];
-        let found = stack_changes((&before, Nanos(1_000)), (&after, Nanos(2_000)));
+        let found = stack_changes(&before, Nanos(1_000), &after, Nanos(2_000));
         let told = found.iter().map(|of| (of.stack(), of.before.0, of.after.0, of.change_ns()));
         let expected = [
             ("gone<-main".to_owned(), 10_000_000, 0, -10_000_000),

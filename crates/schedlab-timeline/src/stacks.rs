@@ -5,7 +5,7 @@
 //! woken (`sched_blocked_reason`). Behind a wakeup such a record is the stack of the waker. Memory: each different stack once.
 
 use crate::known_formats::KnownFormats;
-use crate::question::Told;
+use crate::question::OtherEvent;
 use crate::state::State;
 use crate::task::{Activity, TaskId};
 use schedlab_model::table::{Column, Row};
@@ -27,7 +27,7 @@ pub(crate) const CALLER: &str = "<-";
 /// Callers that are reported of the function in which a task blocked.
 const CALLERS_MAX: usize = 5;
 
-/// The number of a stack in [`Stacks`].
+/// Stands for a call stack; [`Stacks`] has its functions. The same stack has the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StackId(u32);
 
@@ -208,7 +208,7 @@ impl Listener {
         self.formats.learn(format, state.others(), of).is_some()
     }
 
-    /// A task left a CPU.
+    /// Notes whose stack the next stack event on that CPU may be.
     #[inline]
     pub(crate) fn left(&mut self, cpu: Cpu, task: TaskId) {
         if self.left.len() <= cpu.index() {
@@ -235,48 +235,51 @@ impl Listener {
     }
 
     /// The stack with which a task woke another, and the one that was woken.
-    pub(crate) fn told_of_waker(
+    pub(crate) fn waker_stack(
         &mut self,
-        told: &Told<'_>,
+        event: &OtherEvent<'_>,
         state: &State,
     ) -> Option<(TaskId, StackId)> {
-        if self.formats.get(told.format)? != Tells::Stack || told.arguments.contains(FIRES) {
+        if self.formats.get(event.format)? != Tells::Stack || event.arguments.contains(FIRES) {
             return None;
         }
-        let woke = self.woke.get_mut(told.cpu.index())?;
+        let woke = self.woke.get_mut(event.cpu.index())?;
         let woken = std::mem::replace(woke, TaskId::NONE);
-        if !woken.is_some() || state.task(state.task(woken).waker).pid != told.by {
+        if !woken.is_some() || state.task(state.task(woken).waker).pid != event.by {
             return None;
         }
-        Some((woken, self.stacks.number(woke_in(told.arguments))))
+        Some((woken, self.stacks.number(woke_in(event.arguments))))
     }
 
     /// The stack with which a task left its CPU, and that task.
-    pub(crate) fn told(&mut self, told: &Told<'_>, state: &State) -> Option<(TaskId, StackId)> {
-        if self.formats.get(told.format)? == Tells::Reason {
-            let (pid, text) = reason(told.arguments)?;
+    pub(crate) fn sleeper_stack(
+        &mut self,
+        event: &OtherEvent<'_>,
+        state: &State,
+    ) -> Option<(TaskId, StackId)> {
+        if self.formats.get(event.format)? == Tells::Reason {
+            let (pid, text) = reason(event.arguments)?;
             return Some((state.task_of(pid)?, self.stacks.number(text)));
         }
         // The stack of a task that wakes another, or that a timer interrupts, is nobody's sleep.
-        if told.arguments.contains(WAKES) || told.arguments.contains(FIRES) {
+        if event.arguments.contains(WAKES) || event.arguments.contains(FIRES) {
             return None;
         }
-        let left = self.left.get_mut(told.cpu.index());
+        let left = self.left.get_mut(event.cpu.index());
         let left = left.map(|left| std::mem::replace(left, TaskId::NONE));
-        let is_its = |task: &TaskId| task.is_some() && state.task(*task).pid == told.by;
+        let is_its = |task: &TaskId| task.is_some() && state.task(*task).pid == event.by;
         // Nobody tells of switches before the window.
         let asleep = || {
             let sleeps =
                 |task: &TaskId| matches!(state.task(*task).activity, Activity::Sleeping { .. });
-            state.task_of(told.by).filter(sleeps)
+            state.task_of(event.by).filter(sleeps)
         };
         let task = left.filter(is_its).or_else(asleep)?;
         let most = if self.whole { usize::MAX } else { CALLERS_MAX + 1 };
-        Some((task, self.stacks.number(waited_in(told.arguments, most))))
+        Some((task, self.stacks.number(waited_in(event.arguments, most))))
     }
 }
 
-/// Times by stack, the longest first.
 pub(crate) fn longest_first(times: BTreeMap<Option<StackId>, (u64, Nanos)>) -> Vec<BlockedIn> {
     let told = |(stack, (count, time))| BlockedIn { stack, count, time };
     let mut all: Vec<BlockedIn> = times.into_iter().map(told).collect();

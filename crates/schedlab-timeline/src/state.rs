@@ -23,7 +23,7 @@ pub enum Occupant {
 }
 
 impl Occupant {
-    /// The task, if it is one.
+    /// The task that runs; `None` for the idle task and where nothing is known.
     #[must_use]
     pub const fn task(self) -> Option<TaskId> {
         match self {
@@ -38,7 +38,7 @@ impl Occupant {
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub struct CpuState {
-    /// The occupant of the CPU.
+    /// What the CPU does now.
     pub occupant: Occupant,
     /// The time since which the occupant is there.
     pub since: Nanos,
@@ -124,7 +124,7 @@ pub struct Tally {
     pub(crate) misplaced: Nanos,
     /// Tasks that were created and then ran without their first wakeup.
     pub(crate) unborn: u64,
-    /// Wakeups of which is not known whether an interrupt made them.
+    /// How many wakeups may or may not come from an interrupt: the trace does not say.
     pub(crate) no_context: u64,
     /// Pids that were used by a second task.
     pub(crate) reused_pids: u64,
@@ -168,7 +168,7 @@ pub struct State {
     pub(crate) running: u32,
     pub(crate) waiting: u32,
     pub(crate) tally: Tally,
-    /// The task whose name became another last, when, and its name before.
+    /// The latest change of a name: the task, the time and the old name.
     pub(crate) renamed: Option<(TaskId, Nanos, CommId)>,
     /// The tasks that the trace is about, where events of others were filtered away.
     pub(crate) only: Option<BTreeSet<Pid>>,

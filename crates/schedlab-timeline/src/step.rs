@@ -64,7 +64,7 @@ impl State {
         match event.what {
             What::Switch { prev, prev_prio, left, next, next_prio } => {
                 self.seen = self.seen.with(Kind::Switch);
-                self.switch(cpu, (prev, prev_prio, left), (next, next_prio), see);
+                self.switch(cpu, prev, prev_prio, left, next, next_prio, see);
             }
             What::Waking { pid, prio, last_cpu } => {
                 self.seen = self.seen.with(Kind::Waking);
@@ -77,7 +77,7 @@ impl State {
                     self.seen = self.seen.with(Kind::Wakeup);
                     self.wakes_are_placed = false;
                 }
-                self.wakeup(logged, (pid, prio), target, new, see);
+                self.wakeup(logged, pid, prio, target, new, see);
             }
             What::Migrate { pid, from, to } => {
                 self.seen = self.seen.with(Kind::Migrate);
@@ -115,8 +115,11 @@ impl State {
     fn switch(
         &mut self,
         cpu: Cpu,
-        (prev, prev_prio, left): (Pid, Prio, Left),
-        (next, next_prio): (Pid, Prio),
+        prev: Pid,
+        prev_prio: Prio,
+        left: Left,
+        next: Pid,
+        next_prio: Prio,
         see: &mut impl FnMut(&Change, &Self),
     ) {
         let at = self.now;

@@ -13,7 +13,7 @@ impl TaskId {
     /// The id that stands for no task.
     pub const NONE: Self = Self(0);
 
-    /// The number as an index.
+    /// The number, for tables with an entry for each task.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
@@ -26,7 +26,7 @@ impl TaskId {
     }
 }
 
-/// What a task does.
+/// Where a task is now: on a CPU, on a queue, or neither.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
     /// Not known: nothing was seen yet, events were lost, or it is on a CPU that was not observed.

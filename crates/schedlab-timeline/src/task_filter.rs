@@ -1,7 +1,7 @@
 //! Which tasks are asked about.
 //!
 //! A task is chosen by its pid or by the name that it has at the end, so who is chosen is known only after
-//! a pass ([`Who`]). Numbers of tasks are the same in every pass over the same part of a trace, so a second
+//! a pass ([`EveryTask`]). Numbers of tasks are the same in every pass over the same part of a trace, so a second
 //! pass then counts the chosen ones alone, exactly, with memory for those alone.
 
 use crate::change::Change;
@@ -56,9 +56,9 @@ impl Chosen {
 
 /// Asks only who there is: the reply's state knows every task's pid and name at the end.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Who;
+pub struct EveryTask;
 
-impl Question for Who {
+impl Question for EveryTask {
     type Answer = ();
     const QUEUES: bool = false;
 

@@ -101,7 +101,6 @@ impl State {
         self.reuse(pid)
     }
 
-    /// A new task for `pid`.
     #[cold]
     pub(crate) fn reuse(&mut self, pid: Pid) -> TaskId {
         let old = self.pids.get(pid);

@@ -3,7 +3,7 @@
 use crate::change::{Change, Moved, Runnable, Switch};
 use crate::in_reply::{InReply, by_distance, named};
 use crate::interrupts::Interrupts;
-use crate::question::{Question, Reply, Told};
+use crate::question::{OtherEvent, Question, Reply};
 use crate::stacks::{Blocked, BlockedIn, Listener, StackId, Stacks, longest_first};
 use crate::state::{Occupant, State};
 use crate::task::{Activity, TaskId};
@@ -100,9 +100,9 @@ impl Migrations {
 /// What one task did within the window.
 #[derive(Clone, Debug)]
 pub struct TaskRow {
-    /// The task of this row.
+    /// Whose times these are.
     pub task: TaskId,
-    /// The pid of the task.
+    /// The kernel's number of the task. Pids are used again; `task` is unique.
     pub pid: Pid,
     /// The task's name at the end of the window.
     pub comm: String,
@@ -285,7 +285,7 @@ fn most(times: impl Iterator<Item = Nanos> + Clone, name: impl Fn() -> Option<St
 }
 
 impl Tasks {
-    /// A question about tasks that does not divide migrations by distance.
+    /// Migrations are counted together. [`Self::by_distance`] counts them by distance.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -398,8 +398,8 @@ impl Question for Tasks {
         }
     }
 
-    fn told(&mut self, told: &Told<'_>, state: &State) {
-        let Some((task, stack)) = self.listener.told(told, state) else { return };
+    fn other_event(&mut self, event: &OtherEvent<'_>, state: &State) {
+        let Some((task, stack)) = self.listener.sleeper_stack(event, state) else { return };
         let sleeps = matches!(state.task(task).activity, Activity::Sleeping { .. });
         let row = self.of(task);
         // Another CPU may have woken it before the stack was logged.

@@ -28,7 +28,7 @@ pub(crate) use by_task::{Stopped, Throttles, merged};
 
 use crate::change::{Change, Switch};
 use crate::membership::Membership;
-use crate::question::{Question, Told};
+use crate::question::{OtherEvent, Question};
 use crate::state::{Occupant, State};
 use crate::task::{Activity, TaskId};
 use schedlab_model::{Cpu, CpuSet, Left, Nanos, Pid, Span, TraceInfo, kernel_version};
@@ -61,7 +61,7 @@ pub struct Throttling {
     /// Expiries of period timers that belong to no known group, by address.
     expired: BTreeMap<u64, Expired>,
     /// How often tasks of a limited group ran directly after the expiry of a timer.
-    votes: BTreeMap<(u64, usize), Votes>,
+    evidence: BTreeMap<(u64, usize), TimerEvidence>,
     /// No group's grid has a refill before this.
     due: Nanos,
     spans: Vec<Throttled>,
@@ -76,7 +76,7 @@ pub struct Throttling {
 
 /// What speaks for a timer. A task that two limits held does not tell which of them ended last: it counts less.
 #[derive(Clone, Copy, Debug, Default)]
-struct Votes {
+struct TimerEvidence {
     count: u32,
     weight: u32,
 }
@@ -94,7 +94,6 @@ struct Expired {
 pub struct Throttled {
     /// From when until when.
     pub span: Span,
-    /// The task.
     pub(crate) task: TaskId,
     /// The CPU that it had to leave.
     pub(crate) cpu: Cpu,
@@ -346,7 +345,7 @@ impl Throttling {
                 .and_then(kernel_version)
                 .is_some_and(|it| it < (6, 18)),
             expired: BTreeMap::new(),
-            votes: BTreeMap::new(),
+            evidence: BTreeMap::new(),
             due: Nanos::ZERO,
             spans: Vec::new(),
             ended: (TaskId::NONE, Vec::new()),
@@ -473,7 +472,7 @@ impl Throttling {
         let weight = if held.len() == 1 { 8 } else { 1 };
         for place in held {
             if self.limited[place].timer.is_none() {
-                self.vote(place, [began, at], weight);
+                self.add_evidence(place, [began, at], weight);
             }
         }
     }
@@ -488,17 +487,17 @@ impl Throttling {
     }
 
     /// A task of a limited group runs again: the timer that expired just before may be its group's.
-    fn vote(&mut self, place: usize, [began, at]: [Nanos; 2], weight: u32) {
+    fn add_evidence(&mut self, place: usize, [began, at]: [Nanos; 2], weight: u32) {
         let fits = |one: &Expired| {
             one.at <= at && began - one.at <= RESUMED_WITHIN && self.limited[place].may_have(one)
         };
         let near: Vec<u64> =
             self.expired.iter().filter(|(_, one)| fits(one)).map(|(timer, _)| *timer).collect();
         for timer in near {
-            let own = self.votes.entry((timer, place)).or_default();
+            let own = self.evidence.entry((timer, place)).or_default();
             own.count += 1;
             own.weight += weight;
-            let Votes { count, weight } = *own;
+            let TimerEvidence { count, weight } = *own;
             if count >= 2 && weight > 3 * self.most_of_others(timer, place) {
                 self.limited[place].timer = Some(timer);
                 self.expired.remove(&timer);
@@ -511,15 +510,15 @@ impl Throttling {
     /// it often expire together, and then each is as good for both.
     fn most_of_others(&self, timer: u64, place: usize) -> u32 {
         let rivals =
-            self.votes.range((timer, 0)..=(timer, usize::MAX)).filter(|((_, other), own)| {
-                let mut all = self.votes.iter();
+            self.evidence.range((timer, 0)..=(timer, usize::MAX)).filter(|((_, other), own)| {
+                let mut all = self.evidence.iter();
                 let has_another = self.limited[*other].timer.is_some()
-                    || all.any(|((one, group), votes)| {
-                        one != &timer && group == other && votes.weight >= own.weight
+                    || all.any(|((one, group), evidence)| {
+                        one != &timer && group == other && evidence.weight >= own.weight
                     });
                 *other != place && !has_another
             });
-        rivals.map(|(_, votes)| votes.weight).max().unwrap_or(0)
+        rivals.map(|(_, evidence)| evidence.weight).max().unwrap_or(0)
     }
 
     /// The only group without a timer has the only timer that is left.
@@ -601,12 +600,12 @@ impl Question for Throttling {
         self.is_needed() && state.others()[usize::from(format)].name == "hrtimer_expire_entry"
     }
 
-    fn told(&mut self, told: &Told<'_>, state: &State) {
-        if !told.arguments.contains("function=sched_cfs_period_timer") {
+    fn other_event(&mut self, event: &OtherEvent<'_>, state: &State) {
+        if !event.arguments.contains("function=sched_cfs_period_timer") {
             return;
         }
-        if let Some(timer) = told.number("hrtimer") {
-            self.period_ended(timer, told.at, state);
+        if let Some(timer) = event.number("hrtimer") {
+            self.period_ended(timer, event.at, state);
         }
     }
 

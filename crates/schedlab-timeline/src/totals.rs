@@ -11,7 +11,7 @@ use schedlab_stats::Histogram;
 pub struct Total {
     /// The name, with the unit where it has one (`lost_cpu_time_ns`).
     pub name: String,
-    /// The unit of the value.
+    /// The unit in which [`crate::total_values`] gives it.
     pub unit: Unit,
     /// Which direction is an improvement.
     pub better: Better,

@@ -122,7 +122,7 @@ pub struct WaitingAnswer {
 }
 
 impl WaitingAnswer {
-    /// The bins with their places.
+    /// The bins, each with the time at which it begins.
     #[must_use]
     pub fn placed(&self) -> Vec<PlacedBin> {
         let start = |at: u64| Nanos(self.start.0.saturating_add(at.saturating_mul(self.width.0)));
@@ -164,7 +164,7 @@ impl Row for Bin {
 pub struct PlacedBin {
     /// Where it begins.
     pub start: Nanos,
-    /// What was there.
+    /// Which tasks ran and waited in it.
     pub bin: Bin,
 }
 

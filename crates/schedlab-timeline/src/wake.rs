@@ -27,13 +27,13 @@ impl State {
             Activity::Waiting { cpu, placed: true, .. } if !self.sees(cpu) => {
                 // It ran there unseen, else nobody would wake it again.
                 let since = self.tasks[id.index()].since;
-                self.out_of_sight(id, (cpu, since), see);
+                self.out_of_sight(id, cpu, since, see);
             }
             Activity::Waiting { .. } => return,
             _ => {}
         }
         let placed = self.wakes_are_placed;
-        self.begin_wait(logged, id, (last_cpu, placed, Why::Woken), Some(last_cpu), see);
+        self.begin_wait(logged, id, last_cpu, placed, Why::Woken, Some(last_cpu), see);
         if placed {
             self.sight(id, last_cpu, see);
         }
@@ -43,7 +43,8 @@ impl State {
     pub(crate) fn wakeup(
         &mut self,
         logged: Logged,
-        (pid, prio): (Pid, Prio),
+        pid: Pid,
+        prio: Prio,
         target: Cpu,
         new: bool,
         see: &mut impl FnMut(&Change, &Self),
@@ -75,7 +76,7 @@ impl State {
                 let task = &self.tasks[id.index()];
                 let elsewhere = task.last_cpu.is_some_and(|last| last != target);
                 self.tally.unmoved += u64::from(elsewhere && !task.moved && !new);
-                self.begin_wait(logged, id, (target, true, why), None, see);
+                self.begin_wait(logged, id, target, true, why, None, see);
             }
         }
         see(&Change::Placed { at: self.now, task: id, cpu: target, from }, self);
@@ -87,7 +88,9 @@ impl State {
         &mut self,
         logged: Logged,
         id: TaskId,
-        (cpu, placed, why): (Cpu, bool, Why),
+        cpu: Cpu,
+        placed: bool,
+        why: Why,
         last_cpu: Option<Cpu>,
         see: &mut impl FnMut(&Change, &Self),
     ) {
@@ -153,7 +156,7 @@ impl State {
             Activity::Running { .. } => When::Running,
             Activity::Waiting { cpu, placed: true, .. } if !self.sees(cpu) => {
                 let since = self.tasks[id.index()].since;
-                self.out_of_sight(id, (cpu, since), see);
+                self.out_of_sight(id, cpu, since, see);
                 When::Asleep
             }
             Activity::Waiting { cpu, placed, why } => {
@@ -207,7 +210,7 @@ impl State {
     pub(crate) fn sight(&mut self, id: TaskId, cpu: Cpu, see: &mut impl FnMut(&Change, &Self)) {
         // Where the trace does not say which CPUs it covers, this one may still log something.
         if !self.observed.is_empty() && !self.sees(cpu) {
-            self.out_of_sight(id, (cpu, self.now), see);
+            self.out_of_sight(id, cpu, self.now, see);
         }
     }
 
@@ -230,7 +233,8 @@ impl State {
     fn out_of_sight(
         &mut self,
         id: TaskId,
-        (cpu, at): (Cpu, Nanos),
+        cpu: Cpu,
+        at: Nanos,
         see: &mut impl FnMut(&Change, &Self),
     ) {
         self.tally.out_of_sight += 1;

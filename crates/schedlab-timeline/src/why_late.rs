@@ -15,7 +15,7 @@ use crate::caused_waits::CausedWaits;
 use crate::change::{Change, Switch, Waker, concerned};
 use crate::occupants::Occupants;
 use crate::off_cpu::{OffCpuAnswer, Sums, WokenBy};
-use crate::question::{Question, Told};
+use crate::question::{OtherEvent, Question};
 use crate::stacks::{BlockedIn, Listener, StackId, Stacks, longest_first};
 use crate::state::{Occupant, State};
 use crate::task::{Activity, TaskId, Why};
@@ -30,13 +30,13 @@ const DEPTH_MAX: usize = 64;
 #[derive(Clone, Debug)]
 pub struct WhyLate {
     pid: Pid,
-    lives: Lives,
+    histories: TaskHistories,
 }
 
 /// What each task did in the window so far.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Lives {
-    tasks: Vec<Life>,
+pub(crate) struct TaskHistories {
+    tasks: Vec<TaskHistory>,
     /// Times in which nothing was known of a CPU.
     dark: Vec<(Cpu, Span)>,
     /// Where tasks blocked, where the trace tells.
@@ -47,7 +47,7 @@ pub(crate) struct Lives {
 
 /// What one task did so far.
 #[derive(Clone, Debug)]
-struct Life {
+struct TaskHistory {
     past: Vec<Piece>,
     activity: Activity,
     since: Nanos,
@@ -174,18 +174,18 @@ impl WhyLate {
     /// About the task that has `pid` when the window ends.
     #[must_use]
     pub fn new(pid: Pid) -> Self {
-        Self { pid, lives: Lives::default() }
+        Self { pid, histories: TaskHistories::default() }
     }
 
     /// The question, knowing when tasks were throttled.
     #[must_use]
     pub fn throttled(mut self, throttled: &[Throttled]) -> Self {
-        self.lives.know(throttled);
+        self.histories.know(throttled);
         self
     }
 }
 
-impl Lives {
+impl TaskHistories {
     /// When tasks were throttled.
     pub(crate) fn know(&mut self, throttled: &[Throttled]) {
         self.throttles = Throttles::of(throttled);
@@ -209,10 +209,10 @@ impl Lives {
 
     pub(crate) fn begin(&mut self, state: &State) {
         for (id, task) in state.tasks() {
-            let life = self.of(id, state);
-            life.activity = task.activity;
+            let history = self.of(id, state);
+            history.activity = task.activity;
             if !matches!(task.activity, Activity::Sleeping { .. }) {
-                life.stack = None;
+                history.stack = None;
             }
         }
     }
@@ -223,14 +223,14 @@ impl Lives {
     }
 
     /// A task left its CPU with this stack. Another CPU may have woken it before the stack was logged.
-    pub(crate) fn told(&mut self, told: &Told<'_>, state: &State) {
-        let Some((task, stack)) = self.listener.told(told, state) else { return };
+    pub(crate) fn other_event(&mut self, event: &OtherEvent<'_>, state: &State) {
+        let Some((task, stack)) = self.listener.sleeper_stack(event, state) else { return };
         let sleeps = matches!(state.task(task).activity, Activity::Sleeping { .. });
-        let life = self.of(task, state);
-        let past = life.past.last_mut();
+        let history = self.of(task, state);
+        let past = history.past.last_mut();
         let past = past.filter(|piece| matches!(piece.activity, Activity::Sleeping { .. }));
         match past {
-            _ if sleeps => life.stack = Some(stack),
+            _ if sleeps => history.stack = Some(stack),
             Some(piece) if piece.stack.is_none() => piece.stack = Some(stack),
             _ => {}
         }
@@ -269,18 +269,18 @@ impl Lives {
                 self.darken(cpu, here.since, at, state);
             }
         }
-        for life in self.tasks.iter_mut().filter(|life| life.since < at) {
-            let span = Span::new(life.since, at);
-            let stack = life.stack;
-            life.past.push(Piece { span, activity: life.activity, waker: None, stack });
+        for history in self.tasks.iter_mut().filter(|history| history.since < at) {
+            let span = Span::new(history.since, at);
+            let stack = history.stack;
+            history.past.push(Piece { span, activity: history.activity, waker: None, stack });
         }
     }
 
     /// Who was on each CPU, once the window has ended.
     pub(crate) fn occupants(&self) -> Occupants {
         let mut occupants = Occupants::default();
-        for (task, life) in (0..).map(TaskId).zip(&self.tasks) {
-            for piece in &life.past {
+        for (task, history) in (0..).map(TaskId).zip(&self.tasks) {
+            for piece in &history.past {
                 if let Activity::Running { cpu } = piece.activity {
                     occupants.add(cpu, piece.span, Occupant::Task(task));
                 }
@@ -293,11 +293,12 @@ impl Lives {
         occupants
     }
 
-    fn of(&mut self, task: TaskId, state: &State) -> &mut Life {
+    fn of(&mut self, task: TaskId, state: &State) -> &mut TaskHistory {
         if task.index() >= self.tasks.len() {
             let since = state.window().start;
-            let life = Life { past: Vec::new(), activity: Activity::Unknown, since, stack: None };
-            self.tasks.resize(task.index() + 1, life);
+            let history =
+                TaskHistory { past: Vec::new(), activity: Activity::Unknown, since, stack: None };
+            self.tasks.resize(task.index() + 1, history);
         }
         &mut self.tasks[task.index()]
     }
@@ -305,16 +306,16 @@ impl Lives {
     /// A task may do something else from `at` on.
     fn turn(&mut self, task: TaskId, at: Nanos, waker: Option<Waker>, state: &State) {
         let is = state.task(task).activity;
-        let life = self.of(task, state);
-        if is == life.activity {
+        let history = self.of(task, state);
+        if is == history.activity {
             return;
         }
-        let until = at.max(life.since);
-        let since = std::mem::replace(&mut life.since, until);
-        let activity = std::mem::replace(&mut life.activity, is);
-        let stack = life.stack.take();
+        let until = at.max(history.since);
+        let since = std::mem::replace(&mut history.since, until);
+        let activity = std::mem::replace(&mut history.activity, is);
+        let stack = history.stack.take();
         if until > since {
-            life.past.push(Piece { span: Span::new(since, until), activity, waker, stack });
+            history.past.push(Piece { span: Span::new(since, until), activity, waker, stack });
         }
     }
 
@@ -324,7 +325,7 @@ impl Lives {
         task: TaskId,
         within: Span,
     ) -> impl Iterator<Item = (Span, Activity)> + '_ {
-        let past = self.tasks.get(task.index()).map_or(&[][..], |life| &life.past);
+        let past = self.tasks.get(task.index()).map_or(&[][..], |history| &history.past);
         let first = past.partition_point(|piece| piece.span.end <= within.start);
         let here = past[first..].iter().take_while(move |piece| piece.span.start < within.end);
         here.map(move |piece| (piece.span.intersection(within), piece.activity))
@@ -332,7 +333,7 @@ impl Lives {
 
     /// What `within` was spent on, as `task` sees it.
     pub(crate) fn walk(&self, task: TaskId, within: Span, depth: usize, out: &mut Vec<Spent>) {
-        let past = self.tasks.get(task.index()).map_or(&[][..], |life| &life.past);
+        let past = self.tasks.get(task.index()).map_or(&[][..], |history| &history.past);
         let mut told = within.start;
         let first = past.partition_point(|piece| piece.span.end <= within.start);
         for piece in &past[first..] {
@@ -400,7 +401,7 @@ impl Lives {
     ) -> OffCpuAnswer {
         let mut sums = Sums::default();
         for (task, span) in within {
-            let past = self.tasks.get(task.index()).map_or(&[][..], |life| &life.past);
+            let past = self.tasks.get(task.index()).map_or(&[][..], |history| &history.past);
             let first = past.partition_point(|piece| piece.span.end <= span.start);
             // The sleep before a wait may have ended before the span began, and the task have moved while it waited.
             let is_wait = |piece: &Piece| matches!(piece.activity, Activity::Waiting { .. });
@@ -444,7 +445,7 @@ impl Lives {
 
     /// What `task` was blocked in during `within`, the longest first; empty where no stack of it is known.
     pub(crate) fn blocked(&self, task: TaskId, within: Span) -> Vec<BlockedIn> {
-        let past = self.tasks.get(task.index()).map_or(&[][..], |life| &life.past);
+        let past = self.tasks.get(task.index()).map_or(&[][..], |history| &history.past);
         let mut times = BTreeMap::<Option<StackId>, (u64, Nanos)>::new();
         for piece in past.iter().filter(|it| matches!(it.activity, Activity::Sleeping { .. })) {
             let start = piece.span.start.max(within.start);
@@ -469,29 +470,29 @@ impl Question for WhyLate {
     const QUEUES: bool = false;
 
     fn wants(&mut self, format: u16, state: &State) -> bool {
-        self.lives.wants(format, state)
+        self.histories.wants(format, state)
     }
 
-    fn told(&mut self, told: &Told<'_>, state: &State) {
-        self.lives.told(told, state);
+    fn other_event(&mut self, event: &OtherEvent<'_>, state: &State) {
+        self.histories.other_event(event, state);
     }
 
     fn begin(&mut self, state: &State) {
-        self.lives.begin(state);
+        self.histories.begin(state);
     }
 
     fn see(&mut self, change: &Change, state: &State) {
-        self.lives.see(change, state);
+        self.histories.see(change, state);
     }
 
     fn answer(mut self, state: &State) -> Option<WhyLateAnswer> {
         let window = state.window();
         let task = state.task_of(self.pid)?;
-        self.lives.end(state);
+        self.histories.end(state);
         let mut spent = Vec::new();
-        self.lives.walk(task, window, 0, &mut spent);
-        let occupants = self.lives.occupants();
-        let blocked = self.lives.blocked(task, window);
-        Some(WhyLateAnswer { task, spent, occupants, blocked, stacks: self.lives.stacks() })
+        self.histories.walk(task, window, 0, &mut spent);
+        let occupants = self.histories.occupants();
+        let blocked = self.histories.blocked(task, window);
+        Some(WhyLateAnswer { task, spent, occupants, blocked, stacks: self.histories.stacks() })
     }
 }

@@ -7,14 +7,14 @@
 //!
 //! Memory: tasks that ended are forgotten between windows ([`Windows::forget_dead`]).
 
-use crate::question::{Pass, Question, Reply, Told};
+use crate::question::{OtherEvent, Pass, Question, Reply};
 use crate::state::{State, Tally};
 use crate::task::{Activity, TaskId};
 use crate::throttling::{Throttling, ThrottlingAnswer};
 use schedlab_model::{Event, Nanos, Span, TraceInfo, What};
 use std::borrow::Cow;
 
-/// The arguments of an event of a batch by its place there.
+/// Gives the arguments of an event by its index in the batch.
 type Arguments<'a, 'b> = &'a dyn Fn(usize) -> Option<Cow<'b, str>>;
 
 /// The stream between two windows.
@@ -105,7 +105,7 @@ impl Windows {
                 && let Some(text) = arguments(index)
             {
                 let Event { time: at, cpu, by, .. } = *event;
-                question.told(&Told { at, cpu, by, format, arguments: &text }, &state);
+                question.other_event(&OtherEvent { at, cpu, by, format, arguments: &text }, &state);
             }
         }
         state.now = state.now.max(end);

@@ -14,7 +14,7 @@ const ANCESTORS_MAX: usize = 64;
 pub struct SourceFile {
     /// Where the process saw it. Memory that is no file has a name such as `//anon` or `[vdso]`.
     pub path: String,
-    /// Its build id.
+    /// What identifies the file's content: the linker's `NT_GNU_BUILD_ID` note, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub build_id: Option<Vec<u8>>,
     /// Its device and number: major, minor, inode.
@@ -52,8 +52,10 @@ impl AddressSpaces {
         &mut self,
         pid: Pid,
         since: u64,
-        (start, length): (u64, u64),
-        (offset, file): (u64, usize),
+        start: u64,
+        length: u64,
+        offset: u64,
+        file: usize,
     ) {
         let mapping = Mapping { end: start.saturating_add(length), offset, since, file };
         self.processes.entry(pid).or_default().mappings.entry(start).or_default().push(mapping);

@@ -110,7 +110,7 @@ impl Spelling {
             let time = time.map_or(0, |time| self.encoding.u64(*time));
             let words = addresses.as_chunks().0.iter().take(count);
             let words = words.map(|word| self.encoding.u64(*word));
-            chains.spell((Pid(process), time), words, &mut text);
+            chains.spell(Pid(process), time, words, &mut text);
             return text;
         }
         let most = if self.chains.is_some() { PROGRAM_FRAMES_MAX } else { FRAMES_MAX };
@@ -144,7 +144,7 @@ impl Spelling {
     fn content<'a>(&self, field: &Field, body: &'a [u8]) -> Option<&'a [u8]> {
         let at = field.offset as usize;
         let size = field.size as usize;
-        // The last array of a record may have as many elements as there is room.
+        // A format declares the last array with size 0: it fills the rest of the record.
         let open = field.place == Place::Inline && size == 0;
         let place = if open { body.get(at..)? } else { body.get(at..at.checked_add(size)?)? };
         if field.place == Place::Inline {
@@ -231,7 +231,7 @@ fn string(bytes: &[u8], text: &mut String) {
 
 /// Bodies of a batch's events, by their places in it, ascending.
 #[derive(Debug, Default)]
-pub(crate) struct Kept {
+pub(crate) struct EventBodies {
     places: Vec<(usize, usize)>,
     bytes: Vec<u8>,
 }
@@ -239,14 +239,12 @@ pub(crate) struct Kept {
 /// Bytes of a body that are kept. What lies elsewhere in it begins within 64 KiB and is no longer.
 const BODY_MAX: usize = 128 << 10;
 
-impl Kept {
-    /// Keeps the body of the event at `index`.
+impl EventBodies {
     pub(crate) fn keep(&mut self, index: usize, body: &[u8]) {
         self.places.push((index, self.bytes.len()));
         self.bytes.extend_from_slice(&body[..body.len().min(BODY_MAX)]);
     }
 
-    /// The body of the event at `index`.
     pub(crate) fn get(&self, index: usize) -> Option<&[u8]> {
         let found = self.places.binary_search_by_key(&index, |place| place.0).ok()?;
         let end = self.places.get(found + 1).map_or(self.bytes.len(), |place| place.1);
@@ -349,11 +347,11 @@ mod tests {
 
     #[test]
     fn bodies_are_found_by_their_places() {
-        let mut kept = Kept::default();
-        kept.keep(3, b"abc");
-        kept.keep(9, b"");
-        kept.keep(10, b"d");
-        let get = |index| kept.get(index);
+        let mut bodies = EventBodies::default();
+        bodies.keep(3, b"abc");
+        bodies.keep(9, b"");
+        bodies.keep(10, b"d");
+        let get = |index| bodies.get(index);
         assert_eq!((get(3), get(9), get(10)), (Some(&b"abc"[..]), Some(&b""[..]), Some(&b"d"[..])));
         assert_eq!(get(4), None);
     }
@@ -438,11 +436,11 @@ mod tests {
 
     #[test]
     fn kept_bodies_are_forgotten_with_their_batch() {
-        let mut kept = Kept::default();
-        kept.keep(0, b"abc");
-        kept.clear();
-        assert_eq!(kept.get(0), None);
-        kept.keep(1, b"d");
-        assert_eq!(kept.get(1), Some(&b"d"[..]));
+        let mut bodies = EventBodies::default();
+        bodies.keep(0, b"abc");
+        bodies.clear();
+        assert_eq!(bodies.get(0), None);
+        bodies.keep(1, b"d");
+        assert_eq!(bodies.get(1), Some(&b"d"[..]));
     }
 }

@@ -3,7 +3,7 @@
 //! The events are the same, in the same batches, and so are the arguments of tracepoints: bodies travel along, and are
 //! spelt where somebody asks. Memory: [`READY`] batches beside the source's own.
 
-use crate::argument_text::{Kept, Spelling};
+use crate::argument_text::{EventBodies, Spelling};
 use schedlab_model::{Event, EventSource, TraceInfo, Warning};
 use std::borrow::Cow;
 use std::io;
@@ -20,7 +20,7 @@ pub(crate) trait Portable: EventSource + Send + 'static {
     fn spelling(&self) -> Option<Arc<Spelling>>;
 
     /// Bodies of the last batch's events.
-    fn bodies(&mut self) -> &mut Kept;
+    fn bodies(&mut self) -> &mut EventBodies;
 
     /// What is known of the trace. The source needs none of it to go on, and holds what it learns from then on.
     fn info_mut(&mut self) -> &mut TraceInfo;
@@ -37,7 +37,7 @@ fn take_info(source: &mut impl Portable) -> TraceInfo {
 #[derive(Default)]
 struct Batch {
     events: Vec<Event>,
-    bodies: Kept,
+    bodies: EventBodies,
 }
 
 /// A source whose events come from another thread.
@@ -47,7 +47,7 @@ pub(crate) struct Ahead {
     spelling: Option<Arc<Spelling>>,
     /// Why functions have no names.
     notes: Vec<Warning>,
-    bodies: Kept,
+    bodies: EventBodies,
     /// `None` once the source has ended.
     line: Option<Line>,
 }
@@ -56,7 +56,7 @@ pub(crate) struct Ahead {
 /// it is read by its caller.
 pub(crate) fn ahead(mut source: impl Portable) -> Box<dyn EventSource> {
     let spelling = source.spelling();
-    let bodies = Kept::default();
+    let bodies = EventBodies::default();
     let (sender, full) = sync_channel(READY);
     let (empty, emptied) = channel();
     // The thread is given the source once it is there: one that is not started would take it along.

@@ -139,7 +139,7 @@ impl ChainNames {
             }
             None => return,
         };
-        known.spaces.mapped(pid, since, range, (offset, file));
+        known.spaces.mapped(pid, since, range.0, range.1, offset, file);
     }
 
     /// A process began, with the mappings of its parent, or ran another program, without any.
@@ -153,7 +153,8 @@ impl ChainNames {
     /// The names of a chain's functions, `<-` between them: the kernel's, then the process's.
     pub(crate) fn spell(
         &self,
-        (pid, time): (Pid, u64),
+        pid: Pid,
+        time: u64,
         chain: impl Iterator<Item = u64>,
         text: &mut String,
     ) {
@@ -177,7 +178,7 @@ impl ChainNames {
             first = false;
             let named = match in_kernel {
                 true => self.in_kernel(&mut known, word, time, text),
-                false => self.in_process(&mut known, word, (pid, time), is_return, text),
+                false => self.in_process(&mut known, word, pid, time, is_return, text),
             };
             is_return |= !in_kernel;
             if named.is_none() {
@@ -192,7 +193,7 @@ impl ChainNames {
         let mut known = self.known();
         match Word::of(word) {
             Word::File { file, offset } => {
-                if self.in_file(&mut known, (file, offset), is_return, text).is_none() {
+                if self.in_file(&mut known, file, offset, is_return, text).is_none() {
                     // Writing to a String cannot fail.
                     let _ = write!(text, "{offset:#x}");
                 }
@@ -289,7 +290,8 @@ impl ChainNames {
         &self,
         known: &mut Known,
         address: u64,
-        (pid, time): (Pid, u64),
+        pid: Pid,
+        time: u64,
         is_return: bool,
         text: &mut String,
     ) -> Option<()> {
@@ -308,14 +310,16 @@ impl ChainNames {
                 return Some(());
             }
         }
-        self.in_file(known, found?, is_return, text)
+        let (file, offset) = found?;
+        self.in_file(known, file, offset, is_return, text)
     }
 
     /// A return address may lie behind the function that called: the call is before it.
     fn in_file(
         &self,
         known: &mut Known,
-        (file, offset): (usize, u64),
+        file: usize,
+        offset: u64,
         is_return: bool,
         text: &mut String,
     ) -> Option<()> {
@@ -429,7 +433,7 @@ fn module_of(path: &str) -> Option<String> {
     (!name.is_empty()).then(|| name.replace('-', "_"))
 }
 
-/// Adds a name without what separates names.
+/// Appends a name, without the characters that separate names in a stack.
 fn push(name: &str, text: &mut String) {
     let mut rest = name;
     while let Some((before, behind)) = rest.split_once("<-") {
@@ -459,7 +463,7 @@ mod tests {
 
     fn at(names: &ChainNames, pid: i32, time: u64, address: u64) -> String {
         let mut text = String::new();
-        names.spell((Pid(pid), time), [IN_USER, address].into_iter(), &mut text);
+        names.spell(Pid(pid), time, [IN_USER, address].into_iter(), &mut text);
         text
     }
 

@@ -37,7 +37,7 @@ pub enum Word {
     Kernel(u64),
     /// A place in a file of [`Code::files`].
     File {
-        /// Its number.
+        /// Its index in [`Code::files`].
         file: usize,
         /// The place, in bytes.
         offset: u64,

@@ -36,7 +36,7 @@ impl Unknown {
     }
 
     /// A sentence for each, if there was any.
-    pub(crate) fn told(&self) -> impl Iterator<Item = Warning> {
+    pub(crate) fn warnings(&self) -> impl Iterator<Item = Warning> {
         let sentences = [
             (self.prios, "migrations and exits get priority 120: events do not hold theirs"),
             (

@@ -30,7 +30,7 @@ pub use tick_rate::tick_hz;
 /// The format of a converted trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// A trace.dat of this version and compression.
+    /// A trace.dat of trace-cmd, in this version of the format and with its pages compressed so.
     Dat(trace_dat::Version, trace_dat::Compression),
     /// The protobuf of Perfetto (ui.perfetto.dev).
     Perfetto,
@@ -72,12 +72,12 @@ pub struct Converted {
     pub warnings: Vec<Warning>,
 }
 
-/// What a conversion is told besides.
+/// What a conversion may know that the trace does not say.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
-pub struct Told {
-    /// How many ticks the trace's clock counts in a second: a trace.dat keeps its records and is told the length of a
-    /// tick, as trace-cmd tells it.
+pub struct ConvertOptions {
+    /// How many ticks the trace's clock counts in a second. A trace.dat keeps its records; its head gets the length of
+    /// a tick, where trace-cmd writes it too.
     pub tick_hz: Option<NonZeroU64>,
     /// Who knows the functions in stacks. A trace.dat keeps places and addresses.
     pub names: Option<Names>,
@@ -89,24 +89,24 @@ pub struct Told {
 /// # Errors
 /// The source is no trace, or the target cannot be written.
 pub fn convert(from: &Path, to: &Path, target: Target) -> Result<Converted, TraceError> {
-    convert_with(from, to, target, &Told::default())
+    convert_with(from, to, target, &ConvertOptions::default())
 }
 
-/// Writes the trace `from` as `to`, as [`convert`] does, with what is known besides.
+/// Writes the trace `from` as `to`, as [`convert`] does, with options.
 ///
 /// # Errors
-/// As [`convert`]; or the trace's clock counts nanoseconds, though the length of a tick was told.
+/// As [`convert`]; or the trace's clock counts nanoseconds, and `tick_hz` is given.
 pub fn convert_with(
     from: &Path,
     to: &Path,
     target: Target,
-    told: &Told,
+    options: &ConvertOptions,
 ) -> Result<Converted, TraceError> {
-    replace(to, |part| write(from, part, target, told).map_err(|error| error.of(part, to)))
+    replace(to, |part| write(from, part, target, options).map_err(|error| error.of(part, to)))
 }
 
-/// Writes the trace `from`, whose clock counts `hz` ticks a second, as `to` in nanoseconds. A trace.dat keeps its records and
-/// is told the length of a tick, as trace-cmd tells it.
+/// Writes the trace `from`, whose clock counts `hz` ticks a second, as `to` in nanoseconds. A trace.dat keeps its records;
+/// its head gets the length of a tick, where trace-cmd writes it too.
 ///
 /// # Errors
 /// As [`convert`]; or the trace's clock counts nanoseconds.
@@ -116,7 +116,7 @@ pub fn convert_ticks(
     target: Target,
     hz: NonZeroU64,
 ) -> Result<Converted, TraceError> {
-    convert_with(from, to, target, &Told { tick_hz: Some(hz), names: None })
+    convert_with(from, to, target, &ConvertOptions { tick_hz: Some(hz), names: None })
 }
 
 /// Writes a part of the trace `from` as the trace.dat `to`, as [`convert`] does. Records keep their bytes, and the head
@@ -127,11 +127,13 @@ pub fn convert_ticks(
 pub fn cut(
     from: &Path,
     to: &Path,
-    how: (trace_dat::Version, trace_dat::Compression),
+    version: trace_dat::Version,
+    compression: trace_dat::Compression,
     part: &Part,
 ) -> Result<Converted, TraceError> {
     replace(to, |file| {
-        let written = to_dat(from, file, how, part, None).map_err(|error| error.of(file, to))?;
+        let written = to_dat(from, file, version, compression, part, None)
+            .map_err(|error| error.of(file, to))?;
         if written.events == 0 {
             let what = "the selected part holds no event: select another time, CPU or task".into();
             return Err(TraceError::NoEvents { path: from.to_owned(), format: "trace", what });
@@ -143,7 +145,8 @@ pub fn cut(
 fn to_dat(
     from: &Path,
     file: &Path,
-    how: (trace_dat::Version, trace_dat::Compression),
+    version: trace_dat::Version,
+    compression: trace_dat::Compression,
     part: &Part,
     hz: Option<NonZeroU64>,
 ) -> Result<Converted, TraceError> {
@@ -152,18 +155,23 @@ fn to_dat(
         opened(from, &Options::default(), hz)?;
     }
     if let Some(mut records) = open_records(from)? {
-        return dat::pass(records.as_mut(), file, how, part, hz).map_err(failed);
+        return dat::pass(records.as_mut(), file, version, compression, part, hz).map_err(failed);
     }
     let mut source = opened(from, &Options::default(), hz)?;
-    dat::encode(source.as_mut(), file, how, part).map_err(failed)
+    dat::encode(source.as_mut(), file, version, compression, part).map_err(failed)
 }
 
-fn write(from: &Path, part: &Path, target: Target, told: &Told) -> Result<Converted, TraceError> {
+fn write(
+    from: &Path,
+    part: &Path,
+    target: Target,
+    options: &ConvertOptions,
+) -> Result<Converted, TraceError> {
     let failed = |error| TraceError::io(part, error);
     if let Target::Dat(version, compression) = target {
-        return to_dat(from, part, (version, compression), &Part::default(), told.tick_hz);
+        return to_dat(from, part, version, compression, &Part::default(), options.tick_hz);
     }
-    let mut source = open_whole(from, told)?;
+    let mut source = open_whole(from, options)?;
     if target == Target::Parquet {
         return parquet(source.as_mut(), part);
     }
@@ -196,12 +204,13 @@ fn parquet(_source: &mut dyn EventSource, part: &Path) -> Result<Converted, Trac
 }
 
 /// Events with the arguments of other tracepoints.
-fn open_whole(from: &Path, told: &Told) -> Result<Box<dyn EventSource>, TraceError> {
-    let options = Options { arguments: true, names: told.names.clone(), ..Options::default() };
-    opened(from, &options, told.tick_hz)
+fn open_whole(from: &Path, options: &ConvertOptions) -> Result<Box<dyn EventSource>, TraceError> {
+    let names = options.names.clone();
+    let reading = Options { arguments: true, names, ..Options::default() };
+    opened(from, &reading, options.tick_hz)
 }
 
-/// A trace whose ticks are this long, if they are told.
+/// A trace whose clock counts `hz` ticks a second, if that is given.
 fn opened(
     from: &Path,
     options: &Options,

@@ -356,7 +356,7 @@ mod tests {
                 // Recordings of earlier versions have none.
                 text = text.replace(" request;", " other;");
             }
-            let body = crate::mark::body(7, Pid(5), Pid(6), (1, Phase::Begin, 9));
+            let body = crate::mark::body(7, Pid(5), Pid(6), 1, Phase::Begin, 9);
             let mut body = body[8..].to_vec();
             body[8] = phase;
             told(crate::mark::SYSTEM, &text, false, &body)[0].what

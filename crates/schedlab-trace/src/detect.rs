@@ -4,7 +4,7 @@ use crate::error::TraceError;
 use crate::{dat, perf, perfetto, text};
 use std::path::Path;
 
-/// Bytes that are looked at to tell formats apart.
+/// How many bytes at the start of a file decide its format.
 pub(crate) const SNIFFED: usize = 4096;
 
 /// What a trace is by its first bytes.

@@ -199,8 +199,8 @@ impl Encoder {
                 int(body, 32, second);
             }
             MARK => {
-                let (pid, said) = packed.as_mark();
-                put(body, 0, mark::body(MARK, packed.current(), pid, said));
+                let (pid, (mark, phase, request)) = packed.as_mark();
+                put(body, 0, mark::body(MARK, packed.current(), pid, mark, phase, request));
             }
             MIGRATE => {
                 task(body, 8, comms.named(first), one);

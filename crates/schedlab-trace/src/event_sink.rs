@@ -18,7 +18,6 @@ pub(crate) trait EventSink {
     fn dropped(&self) -> Vec<Warning>;
 }
 
-/// Names of tasks as of an event.
 #[derive(Default)]
 pub(crate) struct TaskNames(BTreeMap<Pid, Comm>);
 

@@ -88,8 +88,8 @@ impl EventWriter {
         self.event_with(event, "").map(drop)
     }
 
-    /// Writes events with the arguments of the tracepoints beyond the scheduler's among them, in their order; those
-    /// beyond the last arguments have none.
+    /// Writes events. `arguments` has an entry for each event of another tracepoint than the scheduler's, in the same
+    /// order; where entries are missing at the end, these events have no arguments.
     ///
     /// # Errors
     /// I/O.
@@ -175,7 +175,7 @@ impl EventWriter {
 
     /// Whether events were moved to keep their order, as a sentence.
     pub(crate) fn moved(&self) -> Option<String> {
-        self.order.told()
+        self.order.warning()
     }
 
     /// Writes the rest of the file and closes it.

@@ -14,10 +14,10 @@ pub enum Place {
     RelLoc,
 }
 
-/// One field of a format.
+/// Where one value lies in the body of an event, and how it is written there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// The name of the field.
+    /// As in the tracepoint's declaration, without its type.
     pub name: String,
     /// The C type of the field as the kernel prints it, with array brackets.
     pub(crate) kind: String,

@@ -11,7 +11,7 @@ use std::time::SystemTime;
 /// The kernel that a trace was recorded on, as far as the trace tells.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelId<'a> {
-    /// Its build id.
+    /// What identifies the file's content: the linker's `NT_GNU_BUILD_ID` note, if it is known.
     pub build_id: Option<&'a [u8]>,
     /// Its release, as `uname -r` prints it.
     pub release: Option<&'a str>,
@@ -22,7 +22,7 @@ pub struct KernelId<'a> {
 pub struct MappedFile<'a> {
     /// Where the process saw it.
     pub path: &'a Path,
-    /// Its build id.
+    /// What identifies the file's content: the linker's `NT_GNU_BUILD_ID` note, if it is known.
     pub build_id: Option<&'a [u8]>,
     /// Its device and number on the machine that was recorded: major, minor, inode.
     pub inode: Option<(u32, u32, u64)>,
@@ -30,7 +30,7 @@ pub struct MappedFile<'a> {
     pub recorded: Option<SystemTime>,
 }
 
-/// A function of a file.
+/// Where a function begins, and what it is called.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Function {
     /// Where its first instruction is in the file, in bytes.

@@ -66,7 +66,8 @@ pub use address_spaces::{AddressSpaces, SourceFile};
 pub use census::Census;
 pub use code::{Code, Word};
 pub use convert::{
-    Converted, Line, List, Target, Told, convert, convert_ticks, convert_with, cut, list, tick_hz,
+    ConvertOptions, Converted, Line, List, Target, convert, convert_ticks, convert_with, cut, list,
+    tick_hz,
 };
 pub use dat::RecordSource;
 pub use encoding::Encoding;
@@ -107,7 +108,7 @@ pub struct Options {
     /// Whether [`EventSource::arguments`] gives those of tracepoints beyond the scheduler's from
     /// records too, not from texts only. One thread then decodes: with several it is not the caller's.
     pub arguments: bool,
-    /// Who knows the names of functions in call chains; without it, they are addresses.
+    /// Gives functions in call chains their names. Without it, call chains hold addresses.
     pub names: Option<Names>,
 }
 

@@ -50,11 +50,10 @@ pub(crate) fn names(format: &str) -> Vec<String> {
     entries.filter_map(|entry| Some(entry.split('"').nth(1)?.to_owned())).collect()
 }
 
-/// The body of a mark's record (little-endian): `by` logged it, it concerns `pid`. `said` is the mark's name, its
-/// phase, and its request or 0.
+/// The body of a mark's record (little-endian): `by` logged it, it concerns `pid`. `mark` is the number of
+/// the mark's name; `request` is 0 if there is none.
 #[must_use]
-pub fn body(id: u16, by: Pid, pid: Pid, said: (u32, Phase, u32)) -> [u8; 24] {
-    let (mark, phase, request) = said;
+pub fn body(id: u16, by: Pid, pid: Pid, mark: u32, phase: Phase, request: u32) -> [u8; 24] {
     let phase: u32 = match phase {
         Phase::Begin => 0,
         Phase::End => 1,

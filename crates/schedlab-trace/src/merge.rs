@@ -7,7 +7,7 @@
 //! in order. The tournament is one number for each lane, 8 KiB for a thousand CPUs: it stays in the
 //! first-level cache.
 
-use crate::argument_text::Kept;
+use crate::argument_text::EventBodies;
 use schedlab_model::{Context, Cpu, Event, EventSink, Nanos, Pid, What};
 use std::io;
 
@@ -50,9 +50,9 @@ pub(crate) trait Out {
 }
 
 /// The way straight into the one that wants the events.
-struct Straight<'a, S>(&'a mut S);
+struct ToSink<'a, S>(&'a mut S);
 
-impl<S: EventSink> Out for Straight<'_, S> {
+impl<S: EventSink> Out for ToSink<'_, S> {
     #[inline(always)]
     fn put(&mut self, event: Event) {
         self.0.take(&event);
@@ -62,7 +62,7 @@ impl<S: EventSink> Out for Straight<'_, S> {
     #[inline(never)]
     fn aside(&mut self, put: impl FnOnce(&mut Batch<'_>)) {
         let mut places = [FILLER; STEP_MAX];
-        let mut batch = Batch::new(&mut places, Kept::default());
+        let mut batch = Batch::new(&mut places, EventBodies::default());
         put(&mut batch);
         let count = batch.count();
         places[..count].iter().for_each(|event| self.0.take(event));
@@ -79,19 +79,19 @@ pub(crate) struct Batch<'a> {
     places: std::slice::IterMut<'a, Event>,
     /// How many places there were.
     size: usize,
-    kept: Kept,
+    bodies: EventBodies,
 }
 
 impl<'a> Batch<'a> {
-    fn new(places: &'a mut [Event], kept: Kept) -> Self {
-        Self { size: places.len(), places: places.iter_mut(), kept }
+    fn new(places: &'a mut [Event], bodies: EventBodies) -> Self {
+        Self { size: places.len(), places: places.iter_mut(), bodies }
     }
 
     /// Keeps the body of the event that is put next. With many bytes of bodies the batch is full after it.
     #[cold]
     pub(crate) fn keep(&mut self, body: &[u8]) {
-        self.kept.keep(self.count(), body);
-        if self.kept.size() >= BODIES_MAX && self.places.len() >= STEP_MAX {
+        self.bodies.keep(self.count(), body);
+        if self.bodies.size() >= BODIES_MAX && self.places.len() >= STEP_MAX {
             let unused = self.places.len() - 1;
             self.places = std::mem::take(&mut self.places).into_slice()[..1].iter_mut();
             self.size -= unused;
@@ -126,7 +126,7 @@ impl Out for Batch<'_> {
 /// Appends to `out` what `put` puts, at most [`STEP_MAX`] events.
 pub(crate) fn append(out: &mut Vec<Event>, put: impl FnOnce(&mut Batch<'_>)) {
     let mut places = [FILLER; STEP_MAX];
-    let mut batch = Batch::new(&mut places, Kept::default());
+    let mut batch = Batch::new(&mut places, EventBodies::default());
     put(&mut batch);
     let count = batch.count();
     out.extend_from_slice(&places[..count]);
@@ -156,13 +156,19 @@ pub(crate) struct Merge {
     until: u64,
     started: bool,
     /// Bodies of the last batch's events, where they are kept.
-    kept: Kept,
+    bodies: EventBodies,
 }
 
 impl Default for Merge {
     /// Nothing was merged yet, and all will be.
     fn default() -> Self {
-        Self { tree: Vec::new(), base: 0, until: ENDED, started: false, kept: Kept::default() }
+        Self {
+            tree: Vec::new(),
+            base: 0,
+            until: ENDED,
+            started: false,
+            bodies: EventBodies::default(),
+        }
     }
 }
 
@@ -189,11 +195,11 @@ impl Merge {
         // What lies behind the events that are put in place is cut off at the end; filling it costs
         // nothing, since the caller's batch mostly comes back as it went.
         batch.resize(limit + STEP_MAX, FILLER);
-        self.kept.clear();
-        let mut places = Batch::new(batch, std::mem::take(&mut self.kept));
+        self.bodies.clear();
+        let mut places = Batch::new(batch, std::mem::take(&mut self.bodies));
         self.fill(lanes, &mut places)?;
         let count = places.count();
-        self.kept = places.kept;
+        self.bodies = places.bodies;
         batch.truncate(count);
         Ok(count > 0)
     }
@@ -205,7 +211,7 @@ impl Merge {
         sink: &mut impl EventSink,
     ) -> io::Result<()> {
         self.start(lanes)?;
-        self.fill(lanes, &mut Straight(sink))
+        self.fill(lanes, &mut ToSink(sink))
     }
 
     /// Puts events until `out` is full, or none is left.
@@ -229,13 +235,13 @@ impl Merge {
     }
 
     /// The body of the event at `index` of the last batch, if it was kept.
-    pub(crate) fn kept(&self, index: usize) -> Option<&[u8]> {
-        self.kept.get(index)
+    pub(crate) fn body(&self, index: usize) -> Option<&[u8]> {
+        self.bodies.get(index)
     }
 
     /// The bodies of the last batch's events.
-    pub(crate) const fn bodies(&mut self) -> &mut Kept {
-        &mut self.kept
+    pub(crate) const fn bodies(&mut self) -> &mut EventBodies {
+        &mut self.bodies
     }
 
     /// Seeds the tournament: counted from the earliest time, so that one head at least is below the
@@ -312,7 +318,8 @@ fn lane_of(head: Head, size: usize) -> usize {
     head as usize & (size - 1)
 }
 
-/// Plays a lane's next event against the losers on its way up; selections rather than branches.
+/// Tournament tree: compares the lane's next event with the loser stored at each level up to the
+/// root. Selects instead of branching.
 #[inline(always)]
 fn replay(tree: &mut [Head], next: Head) {
     let size = tree.len();
@@ -383,13 +390,13 @@ mod tests {
     #[test]
     fn a_batch_is_full_when_its_bodies_take_many_bytes() {
         let mut places = [FILLER; 64];
-        let mut batch = Batch::new(&mut places, Kept::default());
+        let mut batch = Batch::new(&mut places, EventBodies::default());
         while !batch.is_full() {
             batch.keep(&[0; 256 << 10]);
             batch.put(FILLER);
         }
         assert_eq!(batch.count(), 8);
-        assert_eq!(batch.kept.get(7).map(<[u8]>::len), Some(128 << 10), "the rest is cut off");
+        assert_eq!(batch.bodies.get(7).map(<[u8]>::len), Some(128 << 10), "the rest is cut off");
     }
 
     #[test]

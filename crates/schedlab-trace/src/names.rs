@@ -48,7 +48,6 @@ pub(crate) struct Names {
     touched: Option<Vec<usize>>,
     /// Where records come with numbers for names: that of each task's last name; 0 when it came without.
     numbers: Vec<u32>,
-    /// Names by their number.
     numbered: Vec<Comm>,
 }
 

@@ -97,12 +97,12 @@ fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
 pub struct NewFile {
     file: File,
     path: PathBuf,
-    goes: Goes,
+    destination: Destination,
 }
 
 /// What becomes of the new file when it is whole.
 #[derive(Debug)]
-enum Goes {
+enum Destination {
     /// It gets its name.
     To(Named),
     /// Its bytes go there. It has no name.
@@ -196,17 +196,21 @@ impl NewFile {
                     return Ok(Self {
                         file,
                         path,
-                        goes: Goes::To(Named { part: None, target, old }),
+                        destination: Destination::To(Named { part: None, target, old }),
                     });
                 }
                 let (file, part) = Part::of(&target, mode)?;
                 let path = part.0.clone();
-                Ok(Self { file, path, goes: Goes::To(Named { part: Some(part), target, old }) })
+                Ok(Self {
+                    file,
+                    path,
+                    destination: Destination::To(Named { part: Some(part), target, old }),
+                })
             }
             Place::Stream(stream) => {
                 let file = nameless()?;
                 let path = descriptor(&file);
-                Ok(Self { file, path, goes: Goes::Into(stream) })
+                Ok(Self { file, path, destination: Destination::Into(stream) })
             }
         }
     }
@@ -222,9 +226,9 @@ impl NewFile {
     /// # Errors
     /// It cannot be stored, as on a full disk, or cannot get its name.
     pub fn keep(mut self) -> io::Result<()> {
-        match self.goes {
-            Goes::To(named) => named.finish(&self.file),
-            Goes::Into(stream) => {
+        match self.destination {
+            Destination::To(named) => named.finish(&self.file),
+            Destination::Into(stream) => {
                 self.file.rewind()?;
                 match io::copy(&mut self.file, &mut stream.open()?) {
                     // Who reads it has seen enough, as `head` does.
@@ -240,9 +244,9 @@ impl NewFile {
     /// # Errors
     /// As [`NewFile::keep`].
     pub fn grow(self) -> io::Result<File> {
-        match self.goes {
-            Goes::To(named) => named.finish(&self.file).map(|()| self.file),
-            Goes::Into(stream) => stream.open(),
+        match self.destination {
+            Destination::To(named) => named.finish(&self.file).map(|()| self.file),
+            Destination::Into(stream) => stream.open(),
         }
     }
 }
@@ -261,7 +265,7 @@ impl io::Write for NewFile {
 enum Place {
     /// A file, or nothing yet.
     File(PathBuf, Option<Rights>),
-    /// Something to write to that is no file.
+    /// A pipe, a terminal or a device: it is written to, not replaced.
     Stream(Stream),
 }
 

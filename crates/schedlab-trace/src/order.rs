@@ -35,7 +35,7 @@ impl Order {
     }
 
     /// A sentence about the events that were moved, if any were.
-    pub(crate) fn told(&self) -> Option<String> {
+    pub(crate) fn warning(&self) -> Option<String> {
         let Self { moved, furthest, .. } = self;
         (*moved > 0).then(|| {
             format!(
@@ -61,7 +61,7 @@ mod tests {
             what: What::Exit { pid: Pid(1) },
         };
         let times = events.iter().map(|e| order.time(&event(e)).0).collect();
-        (times, order.told())
+        (times, order.warning())
     }
 
     #[test]

@@ -22,7 +22,6 @@ pub(crate) struct ReducedRecord {
     by: u32,
     /// The task that the event is about; the one that a switch puts on its CPU. Without an event: the second number.
     pid: i32,
-    /// The number of its name.
     name: u32,
     /// That of the name of `by`, or two CPUs, or the number of a tracepoint that is none of the scheduler's.
     more: u32,

@@ -8,7 +8,7 @@ use schedlab_model::{AtStart, Cpu, CpuSet, Does, Event, Nanos, Pid, Span, What};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
-/// What is kept of a trace. The default keeps all.
+/// Selects what a copy of a trace keeps: a time span, CPUs, tasks. The default keeps everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Part {
     /// Only events of this time, on the trace's clock.

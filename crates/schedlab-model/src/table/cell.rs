@@ -8,12 +8,12 @@ use std::borrow::Cow;
 /// The part of a figure that nobody acts on.
 const NEGLIGIBLE: f64 = 0.01;
 
-/// What stands in a cell. What it means is its column's ([`Kind`]).
+/// The content of a cell. The column's [`Kind`] says what it means.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell<'r> {
     /// Not known, or it does not apply: `null` in JSON, empty in CSV, `-` in text.
     Unknown,
-    /// A whole number, of nanoseconds in a column of times.
+    /// A whole number. In a column of times it counts nanoseconds.
     Whole(u64),
     /// A whole number that may be negative.
     Signed(i64),
@@ -21,7 +21,7 @@ pub enum Cell<'r> {
     Real(f64),
     /// Yes or no.
     Flag(bool),
-    /// A text.
+    /// Words: names, causes, lists in one cell.
     Text(Cow<'r, str>),
     /// Several, or the cells of a row in [`Kind::Rows`].
     List(Vec<Cell<'r>>),
@@ -46,7 +46,7 @@ impl Cell<'_> {
 /// A cell with its bound.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Value<'r> {
-    /// The cell.
+    /// What is printed, without its bound.
     pub cell: Cell<'r>,
     /// How exact it is.
     pub bound: Bound,
@@ -75,7 +75,7 @@ pub enum Kind {
     Point,
     /// How many.
     Count,
-    /// The number of a CPU.
+    /// A logical CPU, as Linux numbers it.
     Cpu,
     /// A number that names something, or that may be negative: a task, a priority.
     Number,
@@ -85,7 +85,7 @@ pub enum Kind {
     Real,
     /// Yes or no.
     Flag,
-    /// Text.
+    /// Names and words; aligned to the left.
     Text,
     /// Several of a kind.
     List(Box<Kind>),
@@ -99,7 +99,7 @@ pub trait Measure {
     const NULLABLE: bool = false;
     /// What such a column holds.
     fn kind() -> Kind;
-    /// As a cell.
+    /// Converts the value, whose unit the type says.
     fn cell(self) -> Cell<'static>;
 }
 

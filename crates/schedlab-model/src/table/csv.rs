@@ -77,7 +77,7 @@ impl<'a, R> Csv<'a, R> {
         names.join(",") + "\n"
     }
 
-    /// The line of a row.
+    /// The cells of a row, separated by commas, with the line end.
     #[must_use]
     pub fn line(&self, row: &R) -> String {
         let mut cells = Vec::new();

@@ -45,8 +45,8 @@ impl TextHead {
 }
 
 impl TextTable {
-    /// With these heads, `[<][RANK?][GROUP: ]NAME`: `<` is flush left. Where there is no room, columns of a higher rank are
-    /// left out first, and those without never.
+    /// A table with heads of the form `[<][RANK?][GROUP: ]NAME`. `<` aligns the column to the left. A narrow terminal
+    /// drops columns with the highest rank first, and never those without a rank.
     #[must_use]
     pub fn new(heads: &[&str]) -> Self {
         Self {
@@ -56,7 +56,7 @@ impl TextTable {
         }
     }
 
-    /// With these heads, and whether they are flush left.
+    /// A table with these column heads. The flag says whether the column is aligned to the left.
     #[must_use]
     pub fn plain<'h>(heads: impl IntoIterator<Item = (&'h str, bool)>) -> Self {
         let head = |(name, is_left): (&str, bool)| TextHead {

@@ -54,7 +54,7 @@ impl<'p> Sweep<'p> {
         Some((6.0 * log - 2.0 * two.likelihood, two))
     }
 
-    /// The better of one line and two.
+    /// Fits one population and two, and takes the better fit.
     fn best(&self, from: usize, to: usize) -> Option<(f64, usize)> {
         let one = self.fit(from, to, 1)?.0;
         let two = match to - from >= 2 * POPULATION_MIN {

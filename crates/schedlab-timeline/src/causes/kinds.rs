@@ -6,7 +6,7 @@ use crate::names::CommId;
 use crate::task::TaskId;
 use rustc_hash::FxHashMap;
 
-/// A number of [`Kinds`].
+/// An index into [`Kinds`].
 pub(super) type KindId = u32;
 
 /// What decides why a task waits, and under which name it is told.

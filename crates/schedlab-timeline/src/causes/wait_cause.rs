@@ -158,7 +158,7 @@ impl Parts {
         Nanos(if time > 0 { time.cast_unsigned() } else { 0 })
     }
 
-    /// All of it.
+    /// The sum over all causes: the length of the wait.
     #[must_use]
     pub fn sum(&self) -> Nanos {
         WaitCause::ALL.into_iter().fold(Nanos::ZERO, |sum, cause| sum + self.of(cause))

@@ -6,7 +6,7 @@ use crate::task::{Activity, TaskId, Why};
 use schedlab_model::{Context, Cpu, CpuSet, Nanos, Topology};
 use std::fmt::Write as _;
 
-/// The first wrong decision of an episode: what put its first waiter on an overloaded CPU, or left it there.
+/// The first wrong decision of an episode: why its first waiter came to an overloaded CPU, or stayed there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
     /// It was woken on the CPU of its waker, which went on running, while another was free.
@@ -371,8 +371,8 @@ impl Because {
             (Why::Preempted | Why::Displaced | Why::Yielded, None) => {
                 format!("displaced on CPU {cpu} by {instead}")
             }
-            (_, Some(moved)) if self.cause == Cause::Balanced || !self.why.is_wakeup() => {
-                carried(moved)
+            (_, Some((from, to, by))) if self.cause == Cause::Balanced || !self.why.is_wakeup() => {
+                carried(from, to, by)
             }
             (Why::New, _) => format!("put on CPU {cpu} when it was created {}", self.by(&name)),
             (_, _) if cpu == self.waker_cpu && self.waker().is_some() => {
@@ -462,7 +462,7 @@ impl Because {
 }
 
 /// A move of a waiting task in words.
-fn carried((from, to, by): (Cpu, Cpu, Option<Cpu>)) -> String {
+fn carried(from: Cpu, to: Cpu, by: Option<Cpu>) -> String {
     match by {
         Some(by) if by == to => format!("pulled from CPU {from} to CPU {to} while it waited"),
         Some(by) if by == from => format!("pushed from CPU {from} to CPU {to} while it waited"),

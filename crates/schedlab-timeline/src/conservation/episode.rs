@@ -36,7 +36,7 @@ pub struct Episode {
     pub tasks: Vec<Share>,
     /// Number of further tasks that waited, beyond those listed.
     pub more_tasks: u32,
-    /// What ended the episode.
+    /// Why no task waits beside a free CPU any more.
     pub ended: Ended,
 }
 
@@ -52,7 +52,7 @@ impl Episode {
 /// One task's part of an episode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// The task whose share this is.
+    /// Who waited.
     pub task: TaskId,
     /// How long it waited in the episode.
     pub waited: Nanos,
@@ -180,25 +180,25 @@ struct Growing {
 }
 
 /// What decides which of two episodes is the worse: the cost, then the waits; earlier ones among equals.
-type Harm = (u128, Nanos, Reverse<Nanos>, Reverse<Cpu>);
+type Severity = (u128, Nanos, Reverse<Nanos>, Reverse<Cpu>);
 
-fn harm(cost: u128, episode: &Episode) -> Harm {
+fn severity(cost: u128, episode: &Episode) -> Severity {
     (cost, episode.waited, Reverse(episode.start), Reverse(episode.overloaded))
 }
 
-/// An episode that is ordered by its harm.
+/// An episode that is ordered by its severity.
 #[derive(Debug, PartialEq, Eq)]
 struct Ranked(u128, Box<Episode>);
 
 impl Ranked {
-    fn harm(&self) -> Harm {
-        harm(self.0, &self.1)
+    fn severity(&self) -> Severity {
+        severity(self.0, &self.1)
     }
 }
 
 impl Ord for Ranked {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.harm().cmp(&other.harm())
+        self.severity().cmp(&other.severity())
     }
 }
 
@@ -357,8 +357,9 @@ impl Episodes {
             because: episode.because,
         };
         let full = self.worst.len() >= self.limit;
-        let least = self.worst.peek().filter(|_| full).map(|Reverse(least)| least.harm());
-        let is_worse = if full { least.is_some_and(|it| harm(cost, episode) > it) } else { true };
+        let least = self.worst.peek().filter(|_| full).map(|Reverse(least)| least.severity());
+        let is_worse =
+            if full { least.is_some_and(|it| severity(cost, episode) > it) } else { true };
         if counted && is_worse {
             // Most are not among the worst, and these cost no memory of their own.
             let kept = Box::new(episode.clone());

@@ -8,13 +8,13 @@ use schedlab_model::{Cpu, Nanos};
 /// By CPU and by task.
 #[derive(Debug, Default)]
 pub(super) struct Queues {
-    cpus: Vec<Here>,
+    cpus: Vec<CpuArrivals>,
     tasks: Vec<Mark>,
 }
 
 /// Tasks that matter to a CPU.
 #[derive(Clone, Copy, Debug, Default)]
-struct Here {
+struct CpuArrivals {
     /// Tasks that were woken, ran here last, and have no CPU yet: most will come here.
     coming: u32,
     /// Tasks on the queue that could not run when the CPU went idle.
@@ -130,9 +130,9 @@ impl Queues {
         }
     }
 
-    fn here(&mut self, cpu: Cpu) -> &mut Here {
+    fn here(&mut self, cpu: Cpu) -> &mut CpuArrivals {
         if cpu.index() >= self.cpus.len() {
-            self.cpus.resize(cpu.index() + 1, Here::default());
+            self.cpus.resize(cpu.index() + 1, CpuArrivals::default());
         }
         &mut self.cpus[cpu.index()]
     }

@@ -168,7 +168,7 @@ impl Losses {
         self.by_unknown
     }
 
-    pub(super) fn told(&self, affinity_known: bool, has_cores: bool) -> Lost {
+    pub(super) fn sum(&self, affinity_known: bool, has_cores: bool) -> Lost {
         let cores = has_cores.then_some(self.cores);
         let Self { cpus, low, high, .. } = *self;
         Lost { cpus, cores, low, high, affinity_known }

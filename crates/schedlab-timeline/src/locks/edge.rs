@@ -1,6 +1,6 @@
 //! What tracepoints tell of locks: the futex calls, and contention for the kernel's own locks.
 
-use crate::question::Told;
+use crate::question::OtherEvent;
 use schedlab_model::OtherFormat;
 
 /// Commands of futex(2), without their flags.
@@ -76,16 +76,16 @@ impl Point {
     }
 
     /// What the event says; `None` if it says nothing about locks.
-    pub(super) fn read(self, told: &Told<'_>) -> Option<Edge> {
-        let lock = || told.number("lock_addr");
+    pub(super) fn read(self, event: &OtherEvent<'_>) -> Option<Edge> {
+        let lock = || event.number("lock_addr");
         match self {
             Self::Futex => {
-                let address = told.number("uaddr")?;
-                let op = told.number("op")?;
+                let address = event.number("uaddr")?;
+                let op = event.number("op")?;
                 let is_private = op & PRIVATE != 0;
                 match op & COMMAND {
                     wait if WAITS.contains(&wait) => {
-                        let word = word(told.number("val")?);
+                        let word = word(event.number("val")?);
                         Some(Edge::Waits { address, is_private, word })
                     }
                     lock if LOCKS.contains(&lock) => {
@@ -96,13 +96,13 @@ impl Point {
                 }
             }
             Self::Wait => {
-                let is_private = told.number("flags")? & PRIVATE != 0;
-                let word = word(told.number("val")?);
-                Some(Edge::Waits { address: told.number("uaddr")?, is_private, word })
+                let is_private = event.number("flags")? & PRIVATE != 0;
+                let word = word(event.number("val")?);
+                Some(Edge::Waits { address: event.number("uaddr")?, is_private, word })
             }
             Self::Wake => {
-                let is_private = told.number("flags")? & PRIVATE != 0;
-                Some(Edge::Wakes { address: told.number("uaddr")?, is_private })
+                let is_private = event.number("flags")? & PRIVATE != 0;
+                Some(Edge::Wakes { address: event.number("uaddr")?, is_private })
             }
             Self::WaitList => Some(Edge::WaitsForList),
             Self::WakeList => Some(Edge::WakesList),
@@ -132,7 +132,7 @@ mod tests {
     fn read(name: &str, arguments: &str) -> Option<Edge> {
         let format = OtherFormat { system: String::new(), name: name.to_owned() };
         let (at, cpu, by) = (Nanos(5), Cpu(0), Pid(7));
-        Point::of(&format)?.read(&Told { at, cpu, by, format: 0, arguments })
+        Point::of(&format)?.read(&OtherEvent { at, cpu, by, format: 0, arguments })
     }
 
     #[test]

@@ -11,7 +11,7 @@ use schedlab_model::{Nanos, Span, columns};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LockHeld {
-    /// The lock.
+    /// The lock that was waited for.
     pub lock: LockName,
     /// How the holder is known.
     pub(crate) kind: LockKind,
@@ -31,7 +31,6 @@ pub struct LockHeld {
     pub displaced: Nanos,
     /// In which it was certainly throttled.
     pub throttled: Nanos,
-    /// In which it was blocked.
     pub(crate) blocked: Nanos,
     /// The rest: the holder is unknown, or what it did.
     pub(crate) unknown: Nanos,
@@ -43,11 +42,11 @@ pub struct LockHeld {
     pub(crate) instead: Meanwhile,
 }
 
-/// A wait for a lock.
+/// One wait of one task for one lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockWait {
-    /// The lock.
+    /// The lock that the task waited for.
     pub lock: LockName,
     /// How its holders are known.
     pub kind: LockKind,

@@ -5,14 +5,14 @@ use super::{LockKind, LockName};
 use crate::occupants::Occupants;
 use crate::task::{Activity, TaskId, Why};
 use crate::throttling::merged;
-use crate::why_late::Lives;
+use crate::why_late::TaskHistories;
 use schedlab_model::{Cpu, Nanos, Span};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The sums so far.
 pub(super) struct Sums<'a> {
-    lives: &'a Lives,
+    histories: &'a TaskHistories,
     occupants: Occupants,
     rows: BTreeMap<(LockName, LockKind, Option<TaskId>), Sum>,
     waits: Vec<LockWait>,
@@ -39,16 +39,18 @@ struct Parts {
 }
 
 impl<'a> Sums<'a> {
-    pub(super) fn new(lives: &'a Lives) -> Self {
-        let occupants = lives.occupants();
-        Self { lives, occupants, rows: BTreeMap::new(), waits: Vec::new() }
+    pub(super) fn new(histories: &'a TaskHistories) -> Self {
+        let occupants = histories.occupants();
+        Self { histories, occupants, rows: BTreeMap::new(), waits: Vec::new() }
     }
 
     /// A wait, and who held the lock in which part of it.
     pub(super) fn add(
         &mut self,
-        (lock, kind): (LockName, LockKind),
-        (task, span): (TaskId, Span),
+        lock: LockName,
+        kind: LockKind,
+        task: TaskId,
+        span: Span,
         holders: &[(Span, Option<TaskId>)],
     ) {
         let mut stalled = Nanos::ZERO;
@@ -60,13 +62,13 @@ impl<'a> Sums<'a> {
             sum.waited += part.duration();
             let Some(holder) = *holder else { continue };
             longest = longest.max(Some((part.duration(), holder)));
-            for (piece, activity) in self.lives.own(holder, *part) {
+            for (piece, activity) in self.histories.own(holder, *part) {
                 let time = piece.duration();
                 match activity {
                     Activity::Running { .. } => sum.parts.ran += time,
                     Activity::Sleeping { .. } => sum.parts.blocked += time,
                     Activity::Waiting { cpu, why, .. } => {
-                        let throttled = self.lives.throttled(holder, piece);
+                        let throttled = self.histories.throttled(holder, piece);
                         sum.parts.throttled += throttled;
                         sum.parts.runnable += time - throttled;
                         if !matches!(why, Why::Woken | Why::New) {

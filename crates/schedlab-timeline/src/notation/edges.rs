@@ -132,13 +132,20 @@ impl<'a> Edges<'a> {
                 let what = format!("{letter} runs in column {column}, where its waker only begins");
                 return Err(ParseError { line: 0, what });
             }
-            self.wake(task, target, column, (cpu, by, context));
+            self.wake(task, target, column, cpu, by, context);
         }
         Ok(())
     }
 
-    fn wake(&mut self, task: usize, target: Cpu, column: usize, by: (Cpu, Pid, Context)) {
-        let (cpu, by, context) = by;
+    fn wake(
+        &mut self,
+        task: usize,
+        target: Cpu,
+        column: usize,
+        cpu: Cpu,
+        by: Pid,
+        context: Context,
+    ) {
         let woken = pid(task);
         let prio = Prio::NORMAL;
         let last = self.last_cpu[task];

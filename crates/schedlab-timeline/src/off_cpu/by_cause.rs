@@ -5,7 +5,7 @@
 use super::{OffCpuAnswer, OffCpuStacks};
 use crate::causes::{Causes, ExplainedWait};
 use crate::change::{Change, Switch};
-use crate::question::{Question, Told};
+use crate::question::{OtherEvent, Question};
 use crate::state::{Occupant, State};
 use crate::task::{Activity, Why};
 use schedlab_model::Nanos;
@@ -119,8 +119,8 @@ impl Question for OffCpuCauses {
         self.off.wants(format, state)
     }
 
-    fn told(&mut self, told: &Told<'_>, state: &State) {
-        self.off.told(told, state);
+    fn other_event(&mut self, event: &OtherEvent<'_>, state: &State) {
+        self.off.other_event(event, state);
     }
 
     fn begin(&mut self, state: &State) {

@@ -2,9 +2,9 @@
 
 use crate::notation::Trace;
 use crate::{
-    By, Causes, Change, Chosen, Conservation, ConservationOptions, Cpus, Density, Latency,
-    LatencyByCpu, Locality, Migrations, Occupant, OffCpuStacks, Slices, State, Tasks, Waiting, Who,
-    Worst, ask, span_of,
+    By, Causes, Change, Chosen, Conservation, ConservationOptions, Cpus, Density, EveryTask,
+    Latency, LatencyByCpu, Locality, Migrations, Occupant, OffCpuStacks, Slices, State, Tasks,
+    Waiting, Worst, ask, span_of,
 };
 use schedlab_model::{
     Clock, Context, Cpu, CpuSet, Event, Kind, Left, Nanos, Phase, Pid, Prio, TraceInfo, What,
@@ -224,7 +224,7 @@ fn what_two_halves_of_the_tasks_do_is_what_all_do() {
         if seed % 2 == 0 {
             chaos = chaos.without(&[Kind::Lost]);
         }
-        let who = ask(&mut chaos.source(), Who).unwrap().state;
+        let who = ask(&mut chaos.source(), EveryTask).unwrap().state;
         let part = |chosen: &dyn Fn() -> Chosen| {
             let options = ConservationOptions::default();
             let questions = (

@@ -1,6 +1,6 @@
 //! Counters of the kernel beside the events, on timelines as text. A column is ten milliseconds.
 
-use crate::{Checked, Cut, Reply, Who, ask, ask_within, notation};
+use crate::{Checked, Cut, EveryTask, Reply, ask, ask_within, notation};
 use schedlab_model::{Counted, Nanos, Pid};
 
 const MS: u64 = 1_000_000;
@@ -19,8 +19,8 @@ fn checked(counters: &[Counted], cut: Cut) -> Reply<()> {
     let mut trace = notation::parse(TEXT).unwrap_or_else(|error| panic!("{error}"));
     trace.info.counters = Some(counters.to_vec());
     match cut == Cut::default() {
-        true => ask(&mut trace.source(), Who).unwrap(),
-        false => ask_within(&mut trace.source(), cut, Who).unwrap(),
+        true => ask(&mut trace.source(), EveryTask).unwrap(),
+        false => ask_within(&mut trace.source(), cut, EveryTask).unwrap(),
     }
 }
 

@@ -1,8 +1,8 @@
 //! Chains of migrations, locality and the worst waits, on timelines as text. A column is a microsecond.
 
 use crate::{
-    Cpus, Instead, LatencyByCpu, Locality, LocalityAnswer, Migrations, MigrationsAnswer, Question,
-    Reply, Tasks, When, Worst, ask, notation,
+    Cpus, LatencyByCpu, Locality, LocalityAnswer, Migrations, MigrationsAnswer, Question,
+    RanInstead, Reply, Tasks, When, Worst, ask, notation,
 };
 use schedlab_model::{Cpu, Distance, Nanos, Pid, Place, Topology, What};
 
@@ -201,7 +201,7 @@ fn home_is_where_a_task_ran_longest() {
 fn worst(text: &str, limit: usize) -> Vec<String> {
     let trace = notation::parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let first = ask(&mut trace.source(), Worst::new(limit)).unwrap();
-    let second = ask(&mut trace.source(), Instead::of(&first.answer)).unwrap();
+    let second = ask(&mut trace.source(), RanInstead::of(&first.answer)).unwrap();
     let name = |task| first.state.name(task);
     let told = first.answer.iter().zip(&second.answer).map(|(wait, meanwhile)| {
         let ran =

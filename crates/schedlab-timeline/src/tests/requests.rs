@@ -1,6 +1,6 @@
 //! What requests were spent on, on timelines as text. A column is a microsecond.
 
-use crate::{Chosen, Cut, Part, Requests, RequestsAnswer, Who, ask_within, notation};
+use crate::{Chosen, Cut, EveryTask, Part, Requests, RequestsAnswer, ask_within, notation};
 use schedlab_model::Nanos;
 use std::fmt::Write as _;
 
@@ -107,7 +107,7 @@ fn an_open_request_of_a_task_that_is_not_chosen_does_not_count() {
         at 2: B marks 0 end of 1
         at 3: A marks 0 begin of 2",
     );
-    let state = ask_within(&mut trace.source(), Cut::default(), Who).unwrap().state;
+    let state = ask_within(&mut trace.source(), Cut::default(), EveryTask).unwrap().state;
     let of = |name: &str| {
         let chosen = Chosen::of(&state, |_, _, comm| comm == name);
         let requests = Requests::new("request", 1).about(chosen);

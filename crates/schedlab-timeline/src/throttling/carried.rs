@@ -46,7 +46,7 @@ impl Throttling {
         };
         let places = |all: &[Limited]| all.iter().map(|one| one.group).collect::<Vec<_>>();
         if places(&fresh.limited) == places(&self.limited) {
-            fresh.votes = std::mem::take(&mut self.votes);
+            fresh.evidence = std::mem::take(&mut self.evidence);
         }
         for limited in std::mem::take(&mut self.limited) {
             if let Some(one) = fresh.limited.iter_mut().find(|one| is_same(one, &limited)) {
@@ -73,7 +73,7 @@ impl Throttling {
             group.is_some()
         });
         self.limited.sort_by_key(|one| one.group);
-        self.votes.clear();
+        self.evidence.clear();
         self.membership.renumber_groups(new);
     }
 

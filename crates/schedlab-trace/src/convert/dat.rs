@@ -16,7 +16,8 @@ use std::path::Path;
 pub(super) fn pass(
     source: &mut dyn RecordSource,
     to: &Path,
-    (version, compression): (Version, Compression),
+    version: Version,
+    compression: Compression,
     part: &Part,
     hz: Option<NonZeroU64>,
 ) -> io::Result<Converted> {
@@ -75,7 +76,7 @@ fn once(
     let mut passed = Passed { room, longest: 0, events: 0 };
     let mut choice = Choice::new(part, source.header(), source.clock());
     if source.by_cpu() {
-        by_cpu(source, (to, header), &mut choice, &mut passed)?;
+        by_cpu(source, to, header, &mut choice, &mut passed)?;
         return Ok(passed);
     }
     let mut spool = Spool::create(to, header.clone())?;
@@ -102,7 +103,8 @@ fn once(
 /// Buffer by buffer and CPU by CPU, as the target wants them: a spool for each buffer would be waste.
 fn by_cpu(
     source: &mut dyn RecordSource,
-    (to, header): (&Path, &Header),
+    to: &Path,
+    header: &Header,
     choice: &mut Choice<'_>,
     passed: &mut Passed,
 ) -> io::Result<()> {
@@ -136,7 +138,8 @@ const ARGUMENTS_MAX: usize = 3000;
 pub(super) fn encode(
     source: &mut dyn EventSource,
     to: &Path,
-    (version, compression): (Version, Compression),
+    version: Version,
+    compression: Compression,
     part: &Part,
 ) -> io::Result<Converted> {
     let mut writer = EventWriter::create_as(to, source.info(), version, compression)?;
@@ -175,7 +178,7 @@ pub(super) fn encode(
         let what = format!("{cut} events keep only {ARGUMENTS_MAX} bytes of their arguments");
         converted.warnings.push(cannot_hold(what, ""));
     }
-    converted.warnings.extend(unknown.told());
+    converted.warnings.extend(unknown.warnings());
     converted.warnings.extend(moved.map(|what| cannot_hold(what, "")));
     if renamed > 0 {
         let what = format!("{renamed} changes of name are written as events `task_rename`");

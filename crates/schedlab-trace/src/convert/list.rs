@@ -73,7 +73,8 @@ pub fn list(
     path: &Path,
     part: &Part,
     wanted: &dyn Fn(&str, &str) -> bool,
-    (skip, limit): (u64, usize),
+    skip: u64,
+    limit: usize,
     names: Option<Names>,
 ) -> Result<List, TraceError> {
     let failed = |error| TraceError::io(path, error);

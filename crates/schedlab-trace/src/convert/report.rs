@@ -109,7 +109,7 @@ impl<W: Write> EventSink for Report<W> {
 
     fn dropped(&self) -> Vec<Warning> {
         let mut dropped = arguments_left_out(self.others);
-        dropped.extend(self.unknown.told());
+        dropped.extend(self.unknown.warnings());
         dropped
     }
 }

@@ -1,6 +1,6 @@
 //! How many ticks a second a counter counts, by what the kernel says of run times in nanoseconds.
 
-use super::{Told, open_whole};
+use super::{ConvertOptions, open_whole};
 use crate::error::TraceError;
 use schedlab_model::{Clock, EventSource, Nanos, Pid, What};
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ type Interval = (u64, u64);
 /// # Errors
 /// The source is no trace, its clock counts nanoseconds, or no such event lies beside switches.
 pub fn tick_hz(from: &Path) -> Result<NonZeroU64, TraceError> {
-    let mut source = open_whole(from, &Told::default())?;
+    let mut source = open_whole(from, &ConvertOptions::default())?;
     let refused = |what: &str| TraceError::Target { path: from.to_owned(), what: what.into() };
     if !matches!(source.info().clock, Clock::Ticks(_)) {
         return Err(refused("its clock counts nanoseconds, not ticks: leave --tick-hz out"));

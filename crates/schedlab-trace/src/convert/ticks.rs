@@ -15,13 +15,13 @@ pub(super) struct Timed {
 impl Timed {
     /// `None` if the source counts nanoseconds already.
     pub(super) fn new(source: Box<dyn EventSource>, hz: NonZeroU64) -> Option<Self> {
-        let info = told(source.info(), hz)?;
+        let info = in_nanoseconds(source.info(), hz)?;
         Some(Self { source, info, hz })
     }
 }
 
 /// What the source says, in nanoseconds.
-fn told(info: &TraceInfo, hz: NonZeroU64) -> Option<TraceInfo> {
+fn in_nanoseconds(info: &TraceInfo, hz: NonZeroU64) -> Option<TraceInfo> {
     let Clock::Ticks(name) = &info.clock else { return None };
     let mut info = TraceInfo { clock: Clock::Nanoseconds(name.clone()), ..info.clone() };
     info.span = info.span.map(|span| Span::new(time(span.start, hz), time(span.end, hz)));
@@ -47,7 +47,7 @@ impl EventSource for Timed {
             || (now.others.len(), now.marks.len())
                 != (self.info.others.len(), self.info.marks.len())
         {
-            self.info = told(now, self.hz).unwrap_or_else(|| self.info.clone());
+            self.info = in_nanoseconds(now, self.hz).unwrap_or_else(|| self.info.clone());
         }
         Ok(more)
     }

@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 const AHEAD: usize = 2;
 
 /// The portion whose turn it is.
-pub(super) enum Turn {
+pub(super) enum NextPortion {
     /// The caller is to decode it.
     Own(Portion),
     /// Another thread has decoded this portion.
@@ -25,7 +25,7 @@ pub(super) enum Turn {
 
 /// The threads, and what they share with the caller.
 pub(super) struct DecodeThreads {
-    desk: Arc<Desk>,
+    pool: Arc<DecodePool>,
     /// Those that have not started.
     others: Vec<PortionDecoder>,
     threads: Vec<JoinHandle<()>>,
@@ -33,15 +33,15 @@ pub(super) struct DecodeThreads {
     decoder: PortionDecoder,
 }
 
-struct Desk {
-    board: Mutex<Board>,
+struct DecodePool {
+    state: Mutex<PoolState>,
     /// A portion was decoded.
     done: Condvar,
     /// One more may be.
     room: Condvar,
 }
 
-struct Board {
+struct PoolState {
     divider: Divider,
     /// How many portions somebody has, or had.
     begun: usize,
@@ -55,7 +55,7 @@ struct Board {
     stop: bool,
 }
 
-impl Board {
+impl PoolState {
     /// A portion that nobody has, if there may be one more.
     fn begin(&mut self) -> Option<(Portion, DecodedSegment)> {
         if self.begun - self.given >= self.ahead {
@@ -67,32 +67,32 @@ impl Board {
     }
 }
 
-impl Desk {
+impl DecodePool {
     /// A thread that panicked left its portion to the caller: what is here is sound.
-    fn board(&self) -> MutexGuard<'_, Board> {
-        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, PoolState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Decodes a portion and lays it down.
     fn decode(&self, decoder: &mut PortionDecoder, portion: Portion, segment: DecodedSegment) {
         // Also when decoding panics: nobody waits for ever.
-        let mut task = Task { desk: self, portion: Some(portion), decoded: None };
+        let mut task = Task { pool: self, portion: Some(portion), decoded: None };
         if let Some(portion) = &task.portion {
             task.decoded = decoder.decode(portion, segment);
         }
     }
 
-    /// What a thread does.
+    /// Decodes portions until none is left or the caller stops.
     fn work(&self, mut decoder: PortionDecoder) {
-        let mut board = self.board();
-        while !board.stop && !board.divider.has_ended() {
-            match board.begin() {
+        let mut state = self.state();
+        while !state.stop && !state.divider.has_ended() {
+            match state.begin() {
                 Some((portion, segment)) => {
-                    drop(board);
+                    drop(state);
                     self.decode(&mut decoder, portion, segment);
-                    board = self.board();
+                    state = self.state();
                 }
-                None => board = self.room.wait(board).unwrap_or_else(PoisonError::into_inner),
+                None => state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner),
             }
         }
     }
@@ -100,7 +100,7 @@ impl Desk {
 
 /// A portion that somebody has.
 struct Task<'a> {
-    desk: &'a Desk,
+    pool: &'a DecodePool,
     portion: Option<Portion>,
     decoded: Option<Decoded>,
 }
@@ -109,8 +109,8 @@ impl Drop for Task<'_> {
     fn drop(&mut self) {
         if let Some(portion) = self.portion.take() {
             let index = portion.index;
-            self.desk.board().done.insert(index, (portion, self.decoded.take()));
-            self.desk.done.notify_all();
+            self.pool.state().done.insert(index, (portion, self.decoded.take()));
+            self.pool.done.notify_all();
         }
     }
 }
@@ -121,59 +121,59 @@ impl DecodeThreads {
         let ahead = others.len() + AHEAD;
         let done = BTreeMap::new();
         let spare = Vec::new();
-        let board = Board { divider, begun: 0, given: 0, done, spare, ahead, stop: false };
+        let state = PoolState { divider, begun: 0, given: 0, done, spare, ahead, stop: false };
         let done = Condvar::new();
         let room = Condvar::new();
-        let desk = Arc::new(Desk { board: Mutex::new(board), done, room });
-        Self { desk, others, threads: Vec::new(), decoder: own }
+        let pool = Arc::new(DecodePool { state: Mutex::new(state), done, room });
+        Self { pool, others, threads: Vec::new(), decoder: own }
     }
 
     /// Waits for the portion whose turn it is; `None` behind the last one.
-    pub(super) fn turn(&mut self) -> Option<Turn> {
-        let desk = Arc::clone(&self.desk);
-        let mut board = desk.board();
+    pub(super) fn next(&mut self) -> Option<NextPortion> {
+        let pool = Arc::clone(&self.pool);
+        let mut state = pool.state();
         let turn = loop {
-            let turn = board.given;
-            if let Some((portion, decoded)) = board.done.remove(&turn) {
+            let turn = state.given;
+            if let Some((portion, decoded)) = state.done.remove(&turn) {
                 break match decoded {
-                    Some(decoded) => Turn::Done(portion, decoded),
-                    None => Turn::Own(portion),
+                    Some(decoded) => NextPortion::Done(portion, decoded),
+                    None => NextPortion::Own(portion),
                 };
             }
-            if turn == board.begun && !self.decoder.is_fast() {
-                let portion = board.divider.next()?;
-                board.begun += 1;
-                break Turn::Own(portion);
+            if turn == state.begun && !self.decoder.is_fast() {
+                let portion = state.divider.next()?;
+                state.begun += 1;
+                break NextPortion::Own(portion);
             }
             // Another thread has it: meanwhile the next one that nobody has.
-            board = if let Some((portion, segment)) = board.begin() {
-                drop(board);
-                desk.decode(&mut self.decoder, portion, segment);
-                desk.board()
-            } else if turn == board.begun {
+            state = if let Some((portion, segment)) = state.begin() {
+                drop(state);
+                pool.decode(&mut self.decoder, portion, segment);
+                pool.state()
+            } else if turn == state.begun {
                 return None;
             } else {
-                desk.done.wait(board).unwrap_or_else(PoisonError::into_inner)
+                pool.done.wait(state).unwrap_or_else(PoisonError::into_inner)
             };
         };
-        board.given += 1;
-        drop(board);
-        desk.room.notify_one();
+        state.given += 1;
+        drop(state);
+        pool.room.notify_one();
         self.start();
         Some(turn)
     }
 
     /// Takes back memory that a portion was decoded into.
     pub(super) fn give_back(&self, segment: DecodedSegment) {
-        self.desk.board().spare.push(segment);
+        self.pool.state().spare.push(segment);
     }
 
     fn start(&mut self) {
         for decoder in self.others.drain(..) {
-            let desk = Arc::clone(&self.desk);
+            let pool = Arc::clone(&self.pool);
             let name = "schedlab-read".to_owned();
             // Where there can be no more threads, there are fewer.
-            let thread = std::thread::Builder::new().name(name).spawn(move || desk.work(decoder));
+            let thread = std::thread::Builder::new().name(name).spawn(move || pool.work(decoder));
             self.threads.extend(thread);
         }
     }
@@ -181,8 +181,8 @@ impl DecodeThreads {
 
 impl Drop for DecodeThreads {
     fn drop(&mut self) {
-        self.desk.board().stop = true;
-        self.desk.room.notify_all();
+        self.pool.state().stop = true;
+        self.pool.room.notify_all();
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }

@@ -90,7 +90,6 @@ pub(super) struct Wrong {
     trouble: Option<Trouble>,
 }
 
-/// The lanes of a file.
 pub(super) struct FileLanes {
     pub(super) shared: Arc<Shared>,
     pub(super) lanes: Vec<Lane>,
@@ -287,10 +286,15 @@ impl Lanes for FileLanes {
 impl Lane {
     /// Another reader of the same data, at its beginning.
     fn twin(&self) -> Self {
-        let place = (self.buffer, self.cpu);
         let correction = self.correction.clone();
-        let lane =
-            Self::new(place, self.layout, self.data.clone(), correction, self.pages.is_packed());
+        let lane = Self::new(
+            self.buffer,
+            self.cpu,
+            self.layout,
+            self.data.clone(),
+            correction,
+            self.pages.is_packed(),
+        );
         Self { passing: self.passing, ..lane }
     }
 
@@ -316,15 +320,16 @@ impl Lane {
     }
 
     pub(super) fn new(
-        place: (usize, Cpu),
+        buffer: usize,
+        cpu: Cpu,
         layout: Layout,
         data: Range<u64>,
         correction: Correction,
         packed: bool,
     ) -> Self {
         Self {
-            cpu: place.1,
-            buffer: place.0,
+            cpu,
+            buffer,
             layout,
             data,
             corrected: !correction.is_identity(),

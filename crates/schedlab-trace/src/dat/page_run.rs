@@ -1,24 +1,24 @@
 //! The records of one CPU after the other, for a source that hands them out one by one.
 
-use super::writer::{Aside, CpuWriter, Writer};
+use super::writer::{CpuWriter, PausedCpu, Writer};
 use schedlab_model::Cpu;
 use std::io::{self, Seek, Write};
 
 /// A writer and the CPU whose turn it is.
 pub(crate) struct PageRun<W: Write + Seek> {
     writer: Writer<W>,
-    turn: Option<Turn>,
+    current: Option<CurrentCpu>,
     buffer: usize,
 }
 
-struct Turn {
+struct CurrentCpu {
     place: (usize, Cpu),
-    aside: Aside,
+    paused: PausedCpu,
 }
 
 impl<W: Write + Seek> PageRun<W> {
     pub(crate) fn new(writer: Writer<W>) -> Self {
-        Self { writer, turn: None, buffer: 0 }
+        Self { writer, current: None, buffer: 0 }
     }
 
     /// Hands `write` the records of `cpu` in `buffer`; each has one turn, buffers in order.
@@ -28,11 +28,11 @@ impl<W: Write + Seek> PageRun<W> {
         cpu: Cpu,
         write: impl FnOnce(&mut CpuWriter<'_, W>) -> io::Result<()>,
     ) -> io::Result<()> {
-        let mut lane = match self.turn.take() {
-            Some(turn) if turn.place == (buffer, cpu) => self.writer.resume(turn.aside),
+        let mut lane = match self.current.take() {
+            Some(current) if current.place == (buffer, cpu) => self.writer.resume(current.paused),
             before => {
-                if let Some(turn) = before {
-                    self.writer.resume(turn.aside).finish()?;
+                if let Some(current) = before {
+                    self.writer.resume(current.paused).finish()?;
                 }
                 for _ in self.buffer..buffer {
                     self.writer.instance()?;
@@ -42,14 +42,14 @@ impl<W: Write + Seek> PageRun<W> {
             }
         };
         write(&mut lane)?;
-        self.turn = Some(Turn { place: (buffer, cpu), aside: lane.aside() });
+        self.current = Some(CurrentCpu { place: (buffer, cpu), paused: lane.pause() });
         Ok(())
     }
 
     /// Writes the last page and ends the file.
     pub(crate) fn finish(mut self) -> io::Result<W> {
-        if let Some(turn) = self.turn.take() {
-            self.writer.resume(turn.aside).finish()?;
+        if let Some(current) = self.current.take() {
+            self.writer.resume(current.paused).finish()?;
         }
         self.writer.finish()
     }

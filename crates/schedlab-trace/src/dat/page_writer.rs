@@ -200,7 +200,7 @@ impl PageWriter {
             self.page[8..12].copy_from_slice(&self.encoding.put_u32(commit));
         }
         if self.at == head {
-            // A page with nothing but a loss before it still needs a time.
+            // A page needs a time even if it holds no record, only the note of a loss.
             let stamp = self.encoding.put_u64(self.time);
             self.page[..8].copy_from_slice(&stamp);
         }

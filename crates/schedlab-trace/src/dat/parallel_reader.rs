@@ -5,7 +5,7 @@
 //! second again from the end of the first. A portion that no other thread decoded goes straight from the lanes
 //! to the caller.
 
-use super::decode_threads::{DecodeThreads, Turn};
+use super::decode_threads::{DecodeThreads, NextPortion};
 use super::divide::{Divider, Portion, Section};
 use super::lane::{FileLanes, Lane, Place};
 use super::portion::{Decoded, PortionDecoder};
@@ -54,7 +54,8 @@ impl ParallelReader {
     /// Replaces `batch` by the next events, about `limit` where the caller decodes; `false` when none are left.
     pub(super) fn next(
         &mut self,
-        (merge, lanes): (&mut Merge, &mut FileLanes),
+        merge: &mut Merge,
+        lanes: &mut FileLanes,
         batch: &mut Vec<Event>,
         limit: usize,
     ) -> io::Result<bool> {
@@ -84,7 +85,8 @@ impl ParallelReader {
     /// Hands all events that are left to `sink`.
     pub(super) fn drain(
         &mut self,
-        (merge, lanes): (&mut Merge, &mut FileLanes),
+        merge: &mut Merge,
+        lanes: &mut FileLanes,
         sink: &mut impl EventSink,
     ) -> io::Result<()> {
         loop {
@@ -108,10 +110,10 @@ impl ParallelReader {
         if self.ended {
             return Ok(None);
         }
-        match self.threads.turn() {
+        match self.threads.next() {
             None => self.ended = true,
-            Some(Turn::Own(portion)) => self.open(&portion, merge, lanes)?,
-            Some(Turn::Done(portion, mut decoded)) => {
+            Some(NextPortion::Own(portion)) => self.open(&portion, merge, lanes)?,
+            Some(NextPortion::Done(portion, mut decoded)) => {
                 if ats(&decoded.starts).eq(ats(&self.places)) {
                     self.places = std::mem::take(&mut decoded.stops);
                     self.standing = false;
@@ -126,7 +128,7 @@ impl ParallelReader {
         Ok(None)
     }
 
-    /// Makes the caller's lanes ready to give a portion.
+    /// Places the caller's lanes at the start of a portion.
     fn open(
         &mut self,
         portion: &Portion,

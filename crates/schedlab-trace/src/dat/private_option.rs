@@ -204,7 +204,7 @@ fn affinity(value: &Value) -> Option<Affinity> {
     })
 }
 
-/// Options are often ended by a NUL that is no part of their text.
+/// Many writers end the text of an option with a NUL: this leaves it out.
 fn without_nul(bytes: &[u8]) -> &[u8] {
     let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
     bytes.get(..end).unwrap_or_default()

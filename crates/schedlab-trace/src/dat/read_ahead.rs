@@ -17,30 +17,30 @@ pub(super) const READY: usize = 2;
 
 /// The threads and what they have ready.
 pub(super) struct ReadThreads {
-    desk: Arc<Desk>,
+    pool: Arc<ReadPool>,
     threads: Vec<JoinHandle<()>>,
     /// The unpacker of the caller's own thread.
     unpacker: Unpacker,
 }
 
 /// Where the threads lay out their windows.
-struct Desk {
+struct ReadPool {
     shared: Arc<Shared>,
-    trays: Mutex<Trays>,
+    queues: Mutex<LaneQueues>,
     /// A window was laid out.
     ready: Condvar,
     /// A window was taken, or all is over.
     taken: Condvar,
 }
 
-struct Trays {
-    lanes: Vec<Tray>,
+struct LaneQueues {
+    lanes: Vec<LaneQueue>,
     /// Most windows of a lane.
     ready: usize,
     stop: bool,
 }
 
-struct Tray {
+struct LaneQueue {
     /// Which chunk is next.
     feed: Feed,
     /// Those that somebody has begun, in order; `None` while it is on the way.
@@ -70,20 +70,21 @@ struct Task {
     window: Window,
 }
 
-impl Tray {
+impl LaneQueue {
     /// Whether there are chunks to unpack. One buffer may be packed and another not: what is not is for the caller.
     fn is_open(&self) -> bool {
         self.feed.is_packed() && !self.feed.is_at_end()
     }
 }
 
-impl Trays {
+impl LaneQueues {
     /// The next chunk of the lane with the fewest windows, if any has room.
     fn begin(&mut self, shared: &Shared) -> Option<Task> {
         loop {
             let open = self.lanes.iter().enumerate();
-            let open = open.filter(|(_, tray)| tray.is_open() && tray.windows.len() < self.ready);
-            let (lane, _) = open.min_by_key(|(_, tray)| tray.windows.len())?;
+            let open =
+                open.filter(|(_, queue)| queue.is_open() && queue.windows.len() < self.ready);
+            let (lane, _) = open.min_by_key(|(_, queue)| queue.windows.len())?;
             if let Some(task) = self.begin_in(lane, shared) {
                 return Some(task);
             }
@@ -92,23 +93,23 @@ impl Trays {
 
     /// The next chunk of a lane. `None` where it has none, of which may have been left word.
     fn begin_in(&mut self, lane: usize, shared: &Shared) -> Option<Task> {
-        let tray = &mut self.lanes[lane];
-        let number = tray.taken + tray.windows.len();
-        match tray.feed.next(&shared.input) {
+        let queue = &mut self.lanes[lane];
+        let number = queue.taken + queue.windows.len();
+        match queue.feed.next(&shared.input) {
             Ok(Some(packed)) => {
-                tray.windows.push_back(None);
-                let window = tray.spare.pop().unwrap_or_default();
+                queue.windows.push_back(None);
+                let window = queue.spare.pop().unwrap_or_default();
                 return Some(Task { lane, number, packed, window });
             }
             Ok(None) => {
-                if let Some(trouble) = tray.feed.trouble.take() {
+                if let Some(trouble) = queue.feed.trouble.take() {
                     let laid = Laid { trouble: Some(trouble), ..Laid::default() };
-                    tray.windows.push_back(Some(laid));
+                    queue.windows.push_back(Some(laid));
                 }
             }
             Err(error) => {
-                tray.feed.end();
-                tray.windows.push_back(Some(Laid { error: Some(error), ..Laid::default() }));
+                queue.feed.end();
+                queue.windows.push_back(Some(Laid { error: Some(error), ..Laid::default() }));
             }
         }
         None
@@ -116,20 +117,20 @@ impl Trays {
 
     /// Whether no lane has chunks that nobody has begun.
     fn are_at_end(&self) -> bool {
-        !self.lanes.iter().any(Tray::is_open)
+        !self.lanes.iter().any(LaneQueue::is_open)
     }
 }
 
-impl Desk {
+impl ReadPool {
     /// A thread that panicked left nothing half done: the data is sound.
-    fn lock(&self) -> MutexGuard<'_, Trays> {
-        self.trays.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, LaneQueues> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Unpacks a chunk and lays it out.
     fn unpack(&self, task: Task, unpacker: &mut Unpacker) {
         let Task { lane, number, packed, mut window } = task;
-        let mut place = Place { desk: self, lane, number, laid: None };
+        let mut place = Place { pool: self, lane, number, laid: None };
         let (trouble, error) = match packed.unpack(&self.shared.input, unpacker, &mut window) {
             Ok(trouble) => (trouble, None),
             Err(error) => (None, Some(error)),
@@ -140,16 +141,16 @@ impl Desk {
     /// What a thread does.
     fn work(&self) {
         let mut unpacker = Unpacker::default();
-        let mut trays = self.lock();
-        while !trays.stop && !trays.are_at_end() {
-            match trays.begin(&self.shared) {
+        let mut queues = self.lock();
+        while !queues.stop && !queues.are_at_end() {
+            match queues.begin(&self.shared) {
                 Some(task) => {
-                    drop(trays);
+                    drop(queues);
                     self.unpack(task, &mut unpacker);
-                    trays = self.lock();
+                    queues = self.lock();
                 }
-                None if trays.are_at_end() => {}
-                None => trays = self.taken.wait(trays).unwrap_or_else(PoisonError::into_inner),
+                None if queues.are_at_end() => {}
+                None => queues = self.taken.wait(queues).unwrap_or_else(PoisonError::into_inner),
             }
         }
     }
@@ -157,7 +158,7 @@ impl Desk {
 
 /// Where a chunk belongs that is on its way.
 struct Place<'a> {
-    desk: &'a Desk,
+    pool: &'a ReadPool,
     lane: usize,
     number: usize,
     laid: Option<Laid>,
@@ -170,12 +171,12 @@ impl Drop for Place<'_> {
             error: Some(io::Error::other("a thread that unpacks has panicked")),
             ..Laid::default()
         });
-        let mut trays = self.desk.lock();
-        let tray = &mut trays.lanes[self.lane];
-        let place = self.number - tray.taken;
-        tray.windows[place] = Some(laid);
-        drop(trays);
-        self.desk.ready.notify_one();
+        let mut queues = self.pool.lock();
+        let queue = &mut queues.lanes[self.lane];
+        let place = self.number - queue.taken;
+        queue.windows[place] = Some(laid);
+        drop(queues);
+        self.pool.ready.notify_one();
     }
 }
 
@@ -183,76 +184,76 @@ impl ReadThreads {
     /// Starts `threads` threads that unpack what `feeds` lead to.
     pub(super) fn new(shared: &Arc<Shared>, feeds: Vec<Feed>, threads: usize) -> Self {
         let ready = (2 * threads).div_ceil(feeds.len().max(1)).max(READY);
-        let tray = |mut feed: Feed| {
+        let queue = |mut feed: Feed| {
             let wrong = feed.trouble.take();
-            Tray { feed, windows: VecDeque::new(), taken: 0, spare: Vec::new(), wrong }
+            LaneQueue { feed, windows: VecDeque::new(), taken: 0, spare: Vec::new(), wrong }
         };
-        let lanes = feeds.into_iter().map(tray).collect();
-        let desk = Arc::new(Desk {
+        let lanes = feeds.into_iter().map(queue).collect();
+        let pool = Arc::new(ReadPool {
             shared: Arc::clone(shared),
-            trays: Mutex::new(Trays { lanes, ready, stop: false }),
+            queues: Mutex::new(LaneQueues { lanes, ready, stop: false }),
             ready: Condvar::new(),
             taken: Condvar::new(),
         });
         let start = |_| {
-            let desk = Arc::clone(&desk);
+            let pool = Arc::clone(&pool);
             let name = "schedlab-unpack".to_owned();
             // Where there can be no more threads, there are fewer.
-            std::thread::Builder::new().name(name).spawn(move || desk.work()).ok()
+            std::thread::Builder::new().name(name).spawn(move || pool.work()).ok()
         };
         let threads = (0..threads).filter_map(start).collect();
-        Self { desk, threads, unpacker: Unpacker::default() }
+        Self { pool, threads, unpacker: Unpacker::default() }
     }
 
     /// Replaces a lane's window by its next one; empty at the end.
     pub(super) fn fill(&mut self, lane: usize, window: &mut Window) -> io::Result<()> {
-        let desk = &*self.desk;
-        let mut trays = desk.lock();
+        let pool = &*self.pool;
+        let mut queues = pool.lock();
         loop {
-            let tray = &mut trays.lanes[lane];
-            if !tray.feed.is_packed() {
-                return tray.feed.fill(&desk.shared.input, &mut self.unpacker, window);
+            let queue = &mut queues.lanes[lane];
+            if !queue.feed.is_packed() {
+                return queue.feed.fill(&pool.shared.input, &mut self.unpacker, window);
             }
-            let task = match tray.windows.front_mut() {
+            let task = match queue.windows.front_mut() {
                 Some(first) => match first.take() {
                     Some(laid) => {
-                        tray.windows.pop_front();
-                        tray.taken += 1;
+                        queue.windows.pop_front();
+                        queue.taken += 1;
                         if let Some(error) = laid.error {
                             return Err(error);
                         }
                         if let Some(trouble) = laid.trouble {
-                            tray.wrong.get_or_insert(trouble);
+                            queue.wrong.get_or_insert(trouble);
                         }
                         let read = std::mem::replace(window, laid.window);
-                        tray.spare.push(read);
+                        queue.spare.push(read);
                         // One that could not be unpacked is passed over.
                         if window.bytes.is_empty() {
                             continue;
                         }
-                        drop(trays);
-                        desk.taken.notify_one();
+                        drop(queues);
+                        pool.taken.notify_one();
                         return Ok(());
                     }
                     // On the way: meanwhile another.
-                    None => trays.begin(&desk.shared),
+                    None => queues.begin(&pool.shared),
                 },
-                None if tray.feed.is_at_end() => {
+                None if queue.feed.is_at_end() => {
                     window.bytes.clear();
                     return Ok(());
                 }
-                None => match trays.begin_in(lane, &desk.shared) {
+                None => match queues.begin_in(lane, &pool.shared) {
                     Some(task) => Some(task),
                     None => continue,
                 },
             };
-            trays = match task {
+            queues = match task {
                 Some(task) => {
-                    drop(trays);
-                    desk.unpack(task, &mut self.unpacker);
-                    desk.lock()
+                    drop(queues);
+                    pool.unpack(task, &mut self.unpacker);
+                    pool.lock()
                 }
-                None => desk.ready.wait(trays).unwrap_or_else(PoisonError::into_inner),
+                None => pool.ready.wait(queues).unwrap_or_else(PoisonError::into_inner),
             };
         }
     }
@@ -260,13 +261,14 @@ impl ReadThreads {
     /// Ends the threads; what was found wrong in each lane.
     pub(super) fn finish(&mut self) -> Vec<Option<Trouble>> {
         self.stop();
-        let wrong = |tray: &mut Tray| tray.wrong.take().or_else(|| tray.feed.trouble.take());
-        self.desk.lock().lanes.iter_mut().map(wrong).collect()
+        let wrong =
+            |queue: &mut LaneQueue| queue.wrong.take().or_else(|| queue.feed.trouble.take());
+        self.pool.lock().lanes.iter_mut().map(wrong).collect()
     }
 
     fn stop(&mut self) {
-        self.desk.lock().stop = true;
-        self.desk.taken.notify_all();
+        self.pool.lock().stop = true;
+        self.pool.taken.notify_all();
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }

@@ -16,7 +16,7 @@ use super::shared::Shared;
 use super::walk::{Layout, Visit, walk};
 use super::written_head::{Header, Instance, Version};
 use crate::Options;
-use crate::argument_text::{Kept, STACK, Spelling};
+use crate::argument_text::{EventBodies, STACK, Spelling};
 use crate::background_source::Portable;
 use crate::budget::Budget;
 use crate::buffers::several;
@@ -97,8 +97,9 @@ impl DatReader {
                 what: "holds the text of a latency tracer, but no events".into(),
             });
         }
-        let names_functions =
-            options.arguments && formats(&head.header).any(|of| is_stack(of) || is_timer(of));
+        let names_functions = options.arguments
+            && formats(&head.header)
+                .any(|(system, text)| is_stack(system, text) || is_timer(system, text));
         let mut symbols = if all || names_functions { head.kallsyms(&input) } else { Vec::new() };
         if names_functions && !input.budget().take(symbols_take(&symbols)) {
             symbols.clear();
@@ -113,7 +114,7 @@ impl DatReader {
         }
         let spelling = options
             .arguments
-            .then(|| spelling(&header, &symbols, (input.budget(), options)))
+            .then(|| spelling(&header, &symbols, input.budget(), options))
             .map(Arc::new);
         header.kallsyms = if all { symbols } else { Vec::new() };
         let mut info = info(&header, &decoder, time.tsc.is_some());
@@ -158,7 +159,7 @@ impl Portable for DatReader {
         self.spelling.clone()
     }
 
-    fn bodies(&mut self) -> &mut Kept {
+    fn bodies(&mut self) -> &mut EventBodies {
         self.merge.bodies()
     }
 
@@ -176,7 +177,7 @@ impl EventSource for DatReader {
         let Self { merge, lanes, .. } = self;
         let more = match &mut self.parallel {
             None => merge.next(lanes, batch, BATCH)?,
-            Some(parallel) => parallel.next((merge, lanes), batch, BATCH)?,
+            Some(parallel) => parallel.next(merge, lanes, batch, BATCH)?,
         };
         if !more {
             self.lanes.report(&mut self.warnings);
@@ -190,7 +191,7 @@ impl EventSource for DatReader {
         let Self { merge, lanes, .. } = self;
         match &mut self.parallel {
             None => merge.drain(lanes, sink)?,
-            Some(parallel) => parallel.drain((merge, lanes), sink)?,
+            Some(parallel) => parallel.drain(merge, lanes, sink)?,
         }
         self.lanes.report(&mut self.warnings);
         Ok(())
@@ -202,7 +203,7 @@ impl EventSource for DatReader {
 
     fn arguments(&self, index: usize) -> Option<Cow<'_, str>> {
         let spelling = self.spelling.as_ref()?;
-        Some(spelling.text(self.merge.kept(index)?).into())
+        Some(spelling.text(self.merge.body(index)?).into())
     }
 }
 
@@ -286,11 +287,7 @@ impl Visit for Pass<'_, '_> {
 }
 
 /// How other tracepoints are spelt, with names for the functions in stacks.
-fn spelling(
-    header: &Header,
-    symbols: &[u8],
-    (budget, options): (&Arc<Budget>, &Options),
-) -> Spelling {
+fn spelling(header: &Header, symbols: &[u8], budget: &Arc<Budget>, options: &Options) -> Spelling {
     let spelling = Spelling::new(header.encoding, formats(header)).with_symbols(symbols);
     match header.companion.as_ref().and_then(|companion| companion.code.as_ref()) {
         Some(code) => {
@@ -301,12 +298,12 @@ fn spelling(
 }
 
 /// Whether a format is that of call stacks.
-fn is_stack((system, text): (&str, &str)) -> bool {
+fn is_stack(system: &str, text: &str) -> bool {
     (Some(system), identify(text).map(|of| of.0)) == (Some(STACK.0), Some(STACK.1))
 }
 
 /// Whether a format names the function of a timer by its address.
-fn is_timer((system, text): (&str, &str)) -> bool {
+fn is_timer(system: &str, text: &str) -> bool {
     system == "timer" && identify(text).is_some_and(|of| of.0 == "hrtimer_expire_entry")
 }
 
@@ -408,9 +405,8 @@ impl Opening {
                     continue;
                 }
                 let correction = Correction::new(time, *cpu, clock);
-                let place = (index, *cpu);
                 let packed = feed.is_packed();
-                self.lanes.push(Lane::new(place, layout, data.clone(), correction, packed));
+                self.lanes.push(Lane::new(index, *cpu, layout, data.clone(), correction, packed));
                 self.feeds.push(feed);
             }
         }
@@ -553,9 +549,9 @@ mod tests {
     #[test]
     fn call_stacks_are_those_of_ftrace() {
         let text = |name: &str| format!("name: {name}\nID: 4\nformat:\n");
-        assert!(is_stack(("ftrace", &text("kernel_stack"))));
-        assert!(!is_stack(("sched", &text("kernel_stack"))));
-        assert!(!is_stack(("ftrace", &text("user_stack"))));
+        assert!(is_stack("ftrace", &text("kernel_stack")));
+        assert!(!is_stack("sched", &text("kernel_stack")));
+        assert!(!is_stack("ftrace", &text("user_stack")));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::input::{Cursor, Input, Stop};
 use schedlab_model::Cpu;
 use std::ops::Range;
 
-/// Chunks of a CPU that are searched for the name of its idle task.
+/// How many chunks of a CPU are searched for the name of its idle task, at most.
 const SEARCHED: usize = 64;
 /// No chunk is larger, packed or unpacked: trace-cmd's have ten pages.
 const CHUNK_MAX: u32 = 1 << 24;

@@ -136,7 +136,6 @@ pub(super) struct Put {
     slot: usize,
     /// What the general path put last.
     general: Vec<Event>,
-    /// The names in it.
     names: Vec<(Pid, Comm)>,
     /// Whether the last record took the general path.
     aside: bool,

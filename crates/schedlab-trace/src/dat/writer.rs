@@ -132,8 +132,8 @@ impl<W: Write + Seek> Writer<W> {
     }
 
     /// Goes on with a CPU that was put aside.
-    pub(super) fn resume(&mut self, aside: Aside) -> CpuWriter<'_, W> {
-        let Aside { cpu, start, page, pages, chunks } = aside;
+    pub(super) fn resume(&mut self, paused: PausedCpu) -> CpuWriter<'_, W> {
+        let PausedCpu { cpu, start, page, pages, chunks } = paused;
         CpuWriter { writer: self, cpu, start, page, pages, chunks }
     }
 
@@ -456,7 +456,7 @@ impl<W: Write + Seek> Writer<W> {
 }
 
 /// A CPU's records being written, without the hold on the writer.
-pub(super) struct Aside {
+pub(super) struct PausedCpu {
     cpu: Cpu,
     start: u64,
     page: PageWriter,
@@ -523,9 +523,9 @@ impl<W: Write + Seek> CpuWriter<'_, W> {
     }
 
     /// Lets go of the writer, which must do nothing else until it is resumed.
-    pub(super) fn aside(self) -> Aside {
+    pub(super) fn pause(self) -> PausedCpu {
         let Self { cpu, start, page, pages, chunks, .. } = self;
-        Aside { cpu, start, page, pages, chunks }
+        PausedCpu { cpu, start, page, pages, chunks }
     }
 
     /// Ends this CPU's records.

@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 pub(super) struct TaskComms {
     all: BTreeMap<Pid, Comm>,
     numbers: BTreeMap<Pid, u32>,
-    /// The tasks and their names, by number.
     named: Vec<(Pid, Comm)>,
     recent: Vec<(Pid, u32)>,
 }

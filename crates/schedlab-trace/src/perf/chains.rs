@@ -61,8 +61,11 @@ impl Chains {
     pub(super) fn record(
         &self,
         sample: &[u8],
-        (layout, decoder, encoding): (&Layout, &Decoder, Encoding),
-        (when, raw): (When, &[u8]),
+        layout: &Layout,
+        decoder: &Decoder,
+        encoding: Encoding,
+        when: When,
+        raw: &[u8],
     ) -> Option<Vec<u8>> {
         let id = self.id?;
         let is_kept = match decoder.entry(encoding.u16(*raw.first_chunk()?)).plan {

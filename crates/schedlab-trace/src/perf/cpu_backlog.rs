@@ -37,7 +37,6 @@ pub(crate) enum Found<'a> {
 }
 
 impl Held {
-    /// Holds a reduced record.
     #[inline(always)]
     pub(crate) fn hold(&mut self, reduced: ReducedRecord) {
         let time = reduced.time;
@@ -65,7 +64,7 @@ impl Held {
         self.reduced.get_mut(self.at..).unwrap_or_default()
     }
 
-    /// The latest time that was held.
+    /// The time of the latest record that was added.
     pub(crate) fn last(&self) -> u64 {
         self.last
     }

@@ -46,7 +46,7 @@ pub(crate) struct Head {
     /// Whether switches are records of their own (`--switch-events`).
     pub(crate) has_switches: bool,
     /// Which part of the events each attr asks for, as `layouts`.
-    pub(crate) asked: Vec<Asked>,
+    pub(crate) scopes: Vec<AttrScope>,
     /// The CPUs on which tracepoints of all tasks were recorded; empty if the file does not say.
     pub(crate) covered: CpuSet,
     /// Whether samples of other events can be among them.
@@ -69,7 +69,7 @@ impl Head {
             tracing: None,
             has_tracepoints: false,
             has_switches: false,
-            asked: Vec::new(),
+            scopes: Vec::new(),
             covered: CpuSet::new(),
             has_others: false,
             warnings: Vec::new(),
@@ -247,7 +247,7 @@ impl Head {
         };
         let tracepoint = if kind == TRACEPOINT { u64_at(8) } else { None };
         let tracepoint = tracepoint.and_then(|id| u16::try_from(id).ok());
-        self.asked.push(Asked { tracepoint, rate, by_task: flags >> 12 & 1 == 1 });
+        self.scopes.push(AttrScope { tracepoint, rate, by_task: flags >> 12 & 1 == 1 });
         self.layouts.push(layout);
     }
 
@@ -257,12 +257,13 @@ impl Head {
         let words = record.get(HEAD + 8..).unwrap_or_default().as_chunks::<8>().0;
         for entry in words.chunks_exact(4) {
             let [id, _, cpu, tid] = [0, 1, 2, 3].map(|at| self.encoding.u64(entry[at]));
-            let Some(asked) = self.ids.get(&id).and_then(|index| self.asked.get_mut(*index)) else {
+            let Some(scope) = self.ids.get(&id).and_then(|index| self.scopes.get_mut(*index))
+            else {
                 continue;
             };
             // Minus one is all tasks.
-            asked.by_task = tid != u64::MAX;
-            if let (Some(_), false, Ok(cpu)) = (asked.tracepoint, asked.by_task, u16::try_from(cpu))
+            scope.by_task = tid != u64::MAX;
+            if let (Some(_), false, Ok(cpu)) = (scope.tracepoint, scope.by_task, u16::try_from(cpu))
             {
                 self.covered.insert(Cpu(cpu));
             }
@@ -272,7 +273,7 @@ impl Head {
 
 /// Which part of its events an attr asks for.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct AttrScope {
     /// The id of its tracepoint, if it is one.
     pub(crate) tracepoint: Option<u16>,
     /// The option that chose some of the events by a rate or a period.

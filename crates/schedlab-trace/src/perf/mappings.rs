@@ -29,7 +29,7 @@ pub enum SpaceChange {
         range: (u64, u64),
         /// Where in the file the part begins.
         offset: u64,
-        /// The file.
+        /// The mapped file, with what identifies its content.
         source: SourceFile,
     },
 }

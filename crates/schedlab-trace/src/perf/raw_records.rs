@@ -8,7 +8,7 @@ use super::pending::Waiting;
 use super::reader::{call, found};
 use super::records;
 use super::round::Round;
-use super::round_reader::{Intake, lost, named};
+use super::round_reader::{RoundReader, lost, named};
 use crate::conversion_loss::cannot_hold;
 use crate::dat::{Header, Piece, RecordSource, Sink};
 use crate::error::TraceError;
@@ -20,7 +20,7 @@ use std::io;
 
 /// A perf.data as records.
 pub(crate) struct PerfRecords {
-    intake: Intake,
+    reader: RoundReader,
     header: Header,
     warnings: Vec<Warning>,
     /// The last name that perf told of each task, and how often one changed.
@@ -30,19 +30,19 @@ pub(crate) struct PerfRecords {
 
 impl PerfRecords {
     pub(crate) fn open(input: Input) -> Result<Self, TraceError> {
-        let (mut intake, round) = Intake::open(input, false, None)?;
+        let (mut reader, round) = RoundReader::open(input, false, None)?;
         // All is read again, but for the head.
-        intake.head.warnings.extend(round.ended.into_iter().flat_map(|ended| ended.warnings));
-        let told = round.told.expect("the first round tells the head");
-        let info = told.info;
-        let warnings = told.warnings;
-        let budget = intake.input.budget();
+        reader.head.warnings.extend(round.ended.into_iter().flat_map(|ended| ended.warnings));
+        let head = round.head.expect("the first round tells the head");
+        let info = head.info;
+        let warnings = head.warnings;
+        let budget = reader.input.budget();
         let mut comms = BTreeMap::new();
-        for named in round.named {
-            call(&mut comms, budget, named);
+        for (pid, comm) in round.named {
+            call(&mut comms, budget, pid, comm);
         }
         let threads = round.threads;
-        let mut header = intake.tracing().cloned().unwrap_or_default();
+        let mut header = reader.tracing().cloned().unwrap_or_default();
         header.cpus = info.cpus.iter().last().map_or(0, |cpu| u32::from(cpu.0) + 1);
         header.clock = match &info.clock {
             Clock::Monotonic => "mono".into(),
@@ -62,64 +62,64 @@ impl PerfRecords {
                 processes,
                 ..crate::dat::Companion::default()
             });
-        Ok(Self { intake, header, warnings, comms, renamed: 0 })
+        Ok(Self { reader, header, warnings, comms, renamed: 0 })
     }
 
     /// Reads the records of a round into `round`, bodies and all.
     fn hold(&mut self, round: &mut Round) -> io::Result<()> {
-        let Self { intake, comms, renamed, .. } = self;
-        let encoding = intake.head.encoding;
-        let limit = intake.round_limit();
+        let Self { reader, comms, renamed, .. } = self;
+        let encoding = reader.head.encoding;
+        let limit = reader.round_limit();
         while round.weight() < limit {
-            let Some(kind) = intake.records.next(&intake.input)? else {
-                round.ended = Some(Box::new(intake.ended()));
+            let Some(kind) = reader.records.next(&reader.input)? else {
+                round.ended = Some(Box::new(reader.ended()));
                 return Ok(());
             };
             if kind == records::FINISHED_ROUND {
-                if intake.ends(round) {
+                if reader.ends(round) {
                     return Ok(());
                 }
                 continue;
             }
-            let record = intake.records.get();
+            let record = reader.records.get();
             match kind {
                 records::HEADER_TRACING_DATA => {
                     let size = record.get(8..).and_then(|rest| rest.first_chunk());
                     let size = size.map_or(0, |bytes| encoding.u32(*bytes));
-                    intake.records.payload(&intake.input, size)?;
+                    reader.records.payload(&reader.input, size)?;
                 }
                 records::SAMPLE => {
-                    let Some(layout) = intake.layout() else {
-                        intake.foreign += 1;
+                    let Some(layout) = reader.layout() else {
+                        reader.foreign += 1;
                         continue;
                     };
                     let sample = layout.sample(record, encoding);
                     let cpu = sample.and_then(|(when, _)| u16::try_from(when.cpu).ok());
                     match sample.zip(cpu) {
                         Some(((when, body), cpu)) => round.body(cpu, when.time, body),
-                        None => intake.broken += 1,
+                        None => reader.broken += 1,
                     }
                 }
                 records::LOST | records::LOST_SAMPLES => {
-                    let Some((cpu, time)) = intake.placed() else { continue };
+                    let Some((cpu, time)) = reader.placed() else { continue };
                     round.aside(cpu, time, What::Lost { count: lost(kind, record, encoding) });
                 }
                 records::COMM => {
                     let (pid, comm) = named(record, encoding);
-                    let before = call(comms, intake.input.budget(), (pid, comm));
+                    let before = call(comms, reader.input.budget(), pid, comm);
                     *renamed += u64::from(before.is_some_and(|before| before != comm));
                 }
                 _ => {}
             }
         }
-        intake.was_empty = false;
+        reader.was_empty = false;
         Ok(())
     }
 
     /// When all was read: the names that came on the way, and what is not passed on.
     fn conclude(&mut self) {
         self.header.cmdlines = cmdlines(&self.comms);
-        self.warnings.extend(self.intake.input.budget().warning(self.intake.path()));
+        self.warnings.extend(self.reader.input.budget().warning(self.reader.path()));
         let renamed = self.renamed;
         if renamed > 0 {
             let what = format!(
@@ -128,7 +128,7 @@ impl PerfRecords {
             );
             self.warnings.push(cannot_hold(what, ""));
         }
-        if self.intake.head.layouts.iter().any(Layout::has_chain) {
+        if self.reader.head.layouts.iter().any(Layout::has_chain) {
             let what = "call chains of samples are left out";
             self.warnings.push(cannot_hold(what, "`perf script` prints them from the source"));
         }
@@ -147,7 +147,7 @@ impl RecordSource for PerfRecords {
     fn each(&mut self, sink: &mut Sink<'_>) -> io::Result<()> {
         let mut round = Round::default();
         let mut waiting = Waiting::default();
-        self.intake.rewind();
+        self.reader.rewind();
         loop {
             self.hold(&mut round)?;
             let ended = round.ended.take();
@@ -156,12 +156,12 @@ impl RecordSource for PerfRecords {
             for (cpu, lane) in waiting.lanes.iter_mut().enumerate() {
                 let cpu = Cpu(u16::try_from(cpu).expect("CPUs were checked"));
                 while let Some((time, found)) = lane.get().filter(|(time, _)| *time <= due) {
-                    sink(0, cpu, told(time, found))?;
+                    sink(0, cpu, piece(time, found))?;
                     lane.pass();
                 }
             }
             if let Some(ended) = ended {
-                self.warnings.append(&mut found(self.intake.path(), *ended, 0));
+                self.warnings.append(&mut found(self.reader.path(), *ended, 0));
                 self.conclude();
                 return Ok(());
             }
@@ -177,7 +177,7 @@ impl RecordSource for PerfRecords {
     }
 }
 
-fn told(time: u64, found: Found<'_>) -> Piece<'_> {
+fn piece(time: u64, found: Found<'_>) -> Piece<'_> {
     match found {
         Found::Body(body) => Piece::Record(Nanos(time), body),
         Found::Aside(What::Lost { count }) => Piece::Lost(count),

@@ -5,11 +5,11 @@
 //! record that comes too late even for that gets a later time, and a warning says so: times always ascend.
 
 use super::pending::Waiting;
-use super::round::{Ended, Round, Told};
-use super::round_reader::Intake;
-use super::round_source::Supply;
+use super::round::{Ended, HeadUpdate, Round};
+use super::round_reader::RoundReader;
+use super::round_source::RoundSource;
 use crate::Options;
-use crate::argument_text::{Kept, Spelling};
+use crate::argument_text::{EventBodies, Spelling};
 use crate::background_source::{Portable, ahead};
 use crate::budget::Budget;
 use crate::error::TraceError;
@@ -32,7 +32,7 @@ const TASK: u64 = 64;
 pub(crate) struct PerfReader {
     path: PathBuf,
     budget: Arc<Budget>,
-    supply: Supply,
+    rounds: RoundSource,
     /// Threads beside the caller's that have not begun.
     helpers: usize,
     /// Whether its head comes in parts.
@@ -107,17 +107,17 @@ impl PerfReader {
     /// With a second thread, that one takes records up while the caller's puts them in order.
     pub(crate) fn open(input: Input, options: &Options) -> Result<Self, TraceError> {
         let Options { arguments, threads, .. } = *options;
-        let (intake, mut round) = Intake::open(input, arguments, options.names.clone())?;
-        let path = intake.path().to_owned();
-        let pipe = intake.is_pipe();
-        let budget = Arc::clone(intake.input.budget());
-        let Told { info, decoder, spelling, warnings } =
-            *round.told.take().expect("the first round tells the head");
+        let (reader, mut round) = RoundReader::open(input, arguments, options.names.clone())?;
+        let path = reader.path().to_owned();
+        let pipe = reader.is_pipe();
+        let budget = Arc::clone(reader.input.budget());
+        let HeadUpdate { info, decoder, spelling, warnings } =
+            *round.head.take().expect("the first round tells the head");
         let over = round.ended.is_some();
         let mut reader = Self {
             path,
             budget,
-            supply: Supply::Here(Box::new(intake)),
+            rounds: RoundSource::Here(Box::new(reader)),
             helpers: if over { 0 } else { threads.saturating_sub(1) },
             pipe,
             round,
@@ -153,9 +153,9 @@ impl PerfReader {
     /// Goes on to the next round.
     fn round(&mut self) -> io::Result<()> {
         if std::mem::take(&mut self.helpers) > 0 {
-            self.supply = std::mem::replace(&mut self.supply, Supply::Over).start();
+            self.rounds = std::mem::replace(&mut self.rounds, RoundSource::Over).start();
         }
-        if let Err(error) = self.supply.next(&mut self.round) {
+        if let Err(error) = self.rounds.next(&mut self.round) {
             self.over = true;
             return Err(error);
         }
@@ -165,22 +165,23 @@ impl PerfReader {
 
     fn accept(&mut self) {
         let round = &mut self.round;
-        if let Some(told) = round.told.take() {
+        if let Some(head) = round.head.take() {
             let comms = std::mem::take(&mut self.info.comms);
             let processes = self.info.processes.take();
-            let Told { info, decoder, spelling, mut warnings } = *told;
+            let HeadUpdate { info, decoder, spelling, mut warnings } = *head;
             (self.info, self.decoder) = (info, decoder);
             self.spelling = spelling.map(Arc::new);
             (self.info.comms, self.info.processes) = (comms, processes);
             self.warnings.append(&mut warnings);
         }
-        for named in round.named.drain(..) {
-            call(&mut self.info.comms, &self.budget, named);
+        for (pid, comm) in round.named.drain(..) {
+            call(&mut self.info.comms, &self.budget, pid, comm);
         }
         if !round.threads.is_empty() {
             let processes = self.info.processes.get_or_insert_default();
-            for of in round.threads.drain(..).filter(|(thread, process)| thread != process) {
-                call(processes, &self.budget, of);
+            let others = round.threads.drain(..).filter(|(thread, process)| thread != process);
+            for (thread, process) in others {
+                call(processes, &self.budget, thread, process);
             }
         }
         self.names.tell(&round.news);
@@ -213,7 +214,8 @@ impl PerfReader {
 pub(super) fn call<T>(
     known: &mut BTreeMap<Pid, T>,
     budget: &Budget,
-    (pid, what): (Pid, T),
+    pid: Pid,
+    what: T,
 ) -> Option<T> {
     if let Some(before) = known.get_mut(&pid) {
         return Some(std::mem::replace(before, what));
@@ -256,7 +258,7 @@ impl Portable for PerfReader {
         self.spelling.clone()
     }
 
-    fn bodies(&mut self) -> &mut Kept {
+    fn bodies(&mut self) -> &mut EventBodies {
         self.merge.bodies()
     }
 
@@ -309,7 +311,7 @@ impl EventSource for PerfReader {
 
     fn arguments(&self, index: usize) -> Option<Cow<'_, str>> {
         let spelling = self.spelling.as_ref()?;
-        Some(spelling.text(self.merge.kept(index)?).into())
+        Some(spelling.text(self.merge.body(index)?).into())
     }
 }
 

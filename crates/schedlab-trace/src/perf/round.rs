@@ -36,13 +36,13 @@ pub(super) struct Round {
     /// Threads and their processes.
     pub(super) threads: Vec<(Pid, Pid)>,
     /// Where the head went on.
-    pub(super) told: Option<Box<Told>>,
+    pub(super) head: Option<Box<HeadUpdate>>,
     /// In the last one.
     pub(super) ended: Option<Box<Ended>>,
 }
 
 /// What the head says when a round is over. In a pipe it comes in parts, between the samples.
-pub(super) struct Told {
+pub(super) struct HeadUpdate {
     /// But for names of tasks.
     pub(super) info: TraceInfo,
     pub(super) decoder: Arc<Decoder>,
@@ -156,7 +156,7 @@ impl Round {
         self.news.clear();
         self.named.clear();
         self.threads.clear();
-        (self.told, self.ended) = (None, None);
+        (self.head, self.ended) = (None, None);
     }
 }
 

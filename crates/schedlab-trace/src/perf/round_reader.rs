@@ -8,7 +8,7 @@ use super::cpu_backlog::Held;
 use super::head::{Head, attr_take};
 use super::layout::{HEAD, Layout, When};
 use super::records::{self, Records};
-use super::round::{Ended, Round, Told};
+use super::round::{Ended, HeadUpdate, Round};
 use super::{MAGIC_BIG, feature};
 use crate::argument_text::{STACK, Spelling};
 use crate::chain_names::ChainNames;
@@ -44,7 +44,7 @@ const HEADS_MAX: usize = 1 << 14;
 const NEWS: usize = 64;
 
 /// A perf.data whose records are taken up.
-pub(crate) struct Intake {
+pub(crate) struct RoundReader {
     pub(super) input: Input,
     pub(super) records: Records,
     /// Where the records lie.
@@ -66,7 +66,7 @@ pub(crate) struct Intake {
     /// Whether switches are records of their own, and no tracepoint tells them.
     by_records: bool,
     /// Whether the head went on in this round.
-    told: bool,
+    head_changed: bool,
     /// Whether plans must be made anew before the next sample, and how many records the head had.
     stale: bool,
     heads: usize,
@@ -77,7 +77,7 @@ pub(crate) struct Intake {
     pub(super) broken: u64,
 }
 
-impl Intake {
+impl RoundReader {
     /// Opens a perf.data and takes up its first round.
     pub(crate) fn open(
         input: Input,
@@ -110,7 +110,7 @@ impl Intake {
         let recorded = input.modified();
         let names = arguments.then(|| Arc::new(ChainNames::new(budget, names, recorded)));
         let chains = names.map(|names| Chains { names, id: None });
-        let mut intake = Self {
+        let mut reader = Self {
             records: Records::new(encoding, data.clone()),
             data,
             common: None,
@@ -123,7 +123,7 @@ impl Intake {
             chains,
             notes: Vec::new(),
             by_records: false,
-            told: false,
+            head_changed: false,
             stale: false,
             heads: 0,
             was_empty: false,
@@ -132,16 +132,16 @@ impl Intake {
             head,
             input,
         };
-        intake.compile();
+        reader.compile();
         // The first round of a pipe begins with all that a file has in its head.
         let mut round = Round::default();
-        intake.take(&mut round).map_err(|error| TraceError::io(&path, error))?;
-        let has_tracepoints = intake.head.tracing.is_some() && intake.head.has_tracepoints;
-        if !has_tracepoints && !intake.head.has_switches {
-            let what = intake.lacks(&round);
+        reader.take(&mut round).map_err(|error| TraceError::io(&path, error))?;
+        let has_tracepoints = reader.head.tracing.is_some() && reader.head.has_tracepoints;
+        if !has_tracepoints && !reader.head.has_switches {
+            let what = reader.lacks(&round);
             return Err(TraceError::NoEvents { path, format: "perf.data", what });
         }
-        Ok((intake, round))
+        Ok((reader, round))
     }
 
     /// Whether the head comes as records.
@@ -201,14 +201,15 @@ impl Intake {
         } else {
             self.info.kinds = KindSet::EMPTY.with(Kind::Comm).with(Kind::Lost);
         }
-        let asked = self.head.asked.iter().filter_map(|asked| asked.tracepoint);
-        let switches = asked.into_iter().any(|id| self.decoder.kind_of(id) == Some(Kind::Switch));
+        let tracepoints = self.head.scopes.iter().filter_map(|scope| scope.tracepoint);
+        let switches =
+            tracepoints.into_iter().any(|id| self.decoder.kind_of(id) == Some(Kind::Switch));
         self.by_records = self.head.has_switches && !switches;
         if self.by_records {
             self.info.kinds = self.info.kinds.with(Kind::Switch);
         }
         self.cover();
-        self.told = true;
+        self.head_changed = true;
         let mut tracepoints = self.head.layouts.iter().filter(|layout| layout.is_tracepoint());
         let first = tracepoints.next().copied();
         let alike = |first: &Layout| tracepoints.all(|layout| layout == first);
@@ -229,12 +230,12 @@ impl Intake {
     fn cover(&mut self) {
         let mut coverage = Coverage::default();
         let mut notes: BTreeMap<&str, Warning> = BTreeMap::new();
-        for asked in &self.head.asked {
-            let Some(kind) = asked.tracepoint.and_then(|id| self.decoder.kind_of(id)) else {
+        for scope in &self.head.scopes {
+            let Some(kind) = scope.tracepoint.and_then(|id| self.decoder.kind_of(id)) else {
                 continue;
             };
             let name = kind.name();
-            if let Some(rate) = &asked.rate {
+            if let Some(rate) = &scope.rate {
                 coverage.set(kind, Cover::Sampled);
                 let what = match kind {
                     Kind::Switch => format!(
@@ -244,7 +245,7 @@ impl Intake {
                 };
                 let remedy = "record without -F and -c, as `perf sched record` does";
                 notes.insert(name, Warning::new("events-sampled", what, remedy));
-            } else if asked.by_task {
+            } else if scope.by_task {
                 coverage.set(kind, Cover::ByTask);
                 let what = "only the tasks of the recorded command have run times, which are lower \
                      bounds, and waits are unknown: perf recorded the events of these tasks alone";
@@ -311,8 +312,8 @@ impl Intake {
         self.renew();
         round.lanes.iter_mut().for_each(Held::sort);
         self.numbers.turn(&mut round.news);
-        if std::mem::take(&mut self.told) {
-            round.told = Some(Box::new(Told {
+        if std::mem::take(&mut self.head_changed) {
+            round.head = Some(Box::new(HeadUpdate {
                 info: self.info.clone(),
                 decoder: Arc::clone(&self.decoder),
                 spelling: self.spelling.take(),
@@ -396,8 +397,9 @@ impl Intake {
             .is_some_and(|(when, body)| round.sample(when, body, &self.decoder, &mut self.numbers));
         self.broken += u64::from(!taken);
         if let (Some(chains), Some((when, body)), true) = (&self.chains, sample, taken) {
-            let of = (&layout, &*self.decoder, self.head.encoding);
-            let stack = chains.record(self.records.get(), of, (when, body));
+            let encoding = self.head.encoding;
+            let bytes = self.records.get();
+            let stack = chains.record(bytes, &layout, &self.decoder, encoding, when, body);
             if let (Some(stack), Ok(cpu)) = (stack, u16::try_from(when.cpu)) {
                 round.body(cpu, when.time, &stack);
             }
@@ -481,7 +483,7 @@ impl Intake {
                 let content = record.get(16..).unwrap_or_default().to_vec();
                 let content = self.input.part(content);
                 if let Ok(bit) = u32::try_from(bit) {
-                    // What a feature lacks is not needed to read events.
+                    // A damaged feature section is ignored: events can be read without it.
                     let _ = self.head.feature(bit, &content);
                 }
             }

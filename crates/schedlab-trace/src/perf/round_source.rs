@@ -4,7 +4,7 @@
 //! once, which is a round, or several small ones with [`HANDED`] records together.
 
 use super::round::Round;
-use super::round_reader::Intake;
+use super::round_reader::RoundReader;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -18,8 +18,8 @@ const HANDED: usize = 8192;
 const ROUNDS_MAX: usize = 16;
 
 /// Gives one round after the other.
-pub(super) enum Supply {
-    Here(Box<Intake>),
+pub(super) enum RoundSource {
+    Here(Box<RoundReader>),
     Ahead(Line),
     /// Reading has ended with an error.
     Over,
@@ -34,23 +34,23 @@ pub(super) struct Line {
     thread: Option<JoinHandle<()>>,
 }
 
-impl Supply {
+impl RoundSource {
     /// Goes on on a thread of its own.
     pub(super) fn start(self) -> Self {
-        let Self::Here(intake) = self else { return self };
+        let Self::Here(reader) = self else { return self };
         let (sender, full) = sync_channel(READY);
         let (empty, emptied) = channel();
-        // The thread is given the intake once it is there: one that is not started would take it along.
-        let (give, given) = channel::<Box<Intake>>();
+        // The thread is given the reader once it is there: one that is not started would take it along.
+        let (give, given) = channel::<Box<RoundReader>>();
         let life = move || {
-            if let Ok(intake) = given.recv() {
-                read(*intake, &sender, &emptied);
+            if let Ok(reader) = given.recv() {
+                read(*reader, &sender, &emptied);
             }
         };
         let Ok(thread) = std::thread::Builder::new().name("rounds".to_owned()).spawn(life) else {
-            return Self::Here(intake);
+            return Self::Here(reader);
         };
-        if let Err(unsent) = give.send(intake) {
+        if let Err(unsent) = give.send(reader) {
             return Self::Here(unsent.0);
         }
         Self::Ahead(Line { full, empty, ready: VecDeque::new(), thread: Some(thread) })
@@ -59,7 +59,7 @@ impl Supply {
     /// Replaces `round`, which is empty, by the next one.
     pub(super) fn next(&mut self, round: &mut Round) -> io::Result<()> {
         let result = match self {
-            Self::Here(intake) => intake.take(round),
+            Self::Here(reader) => reader.take(round),
             Self::Ahead(line) => line.next(round),
             Self::Over => Err(io::Error::other("reading has ended with an error")),
         };
@@ -85,14 +85,18 @@ impl Line {
 }
 
 /// Takes rounds up until the last one, or until nobody listens.
-fn read(mut intake: Intake, full: &SyncSender<io::Result<Vec<Round>>>, empty: &Receiver<Round>) {
+fn read(
+    mut reader: RoundReader,
+    full: &SyncSender<io::Result<Vec<Round>>>,
+    empty: &Receiver<Round>,
+) {
     let mut more = true;
     while more {
         let mut rounds = Vec::new();
         let mut count = 0;
         while more && count < HANDED && rounds.len() < ROUNDS_MAX {
             let mut round = empty.try_recv().unwrap_or_default();
-            if let Err(error) = intake.take(&mut round) {
+            if let Err(error) = reader.take(&mut round) {
                 // What came before it is handed out first.
                 let _ = full.send(Ok(rounds)).and_then(|()| full.send(Err(error)));
                 return;

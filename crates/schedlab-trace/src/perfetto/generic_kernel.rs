@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What a packet says of a task or of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Told {
+enum Content {
     State {
         pid: Pid,
         state: u64,
@@ -27,7 +27,7 @@ enum Told {
 struct Step {
     time: u64,
     cpu: u16,
-    told: Told,
+    content: Content,
     name: Option<(Pid, Comm)>,
 }
 
@@ -106,30 +106,33 @@ impl OtherKernel {
         let prio = Prio(i16::try_from(f[5].signed()).unwrap_or(i16::MAX));
         let name = Some(f[2].bytes()).filter(|name| !name.is_empty());
         let name = name.map(|name| (pid, names::comm(name)));
-        let told = Told::State { pid, state: f[4].number(), prio };
-        self.steps.push(Step { time, cpu, told, name });
+        let content = Content::State { pid, state: f[4].number(), prio };
+        self.steps.push(Step { time, cpu, content, name });
     }
 
     /// `GenericKernelTaskRenameEvent`.
     pub(super) fn renamed(&mut self, time: u64, content: &[u8]) {
         let f = fields(content);
         let name = Some((self.pid(f[1].number()), names::comm(f[2].bytes())));
-        self.steps.push(Step { time, cpu: 0, told: Told::Name, name });
+        self.steps.push(Step { time, cpu: 0, content: Content::Name, name });
     }
 
     /// `GenericKernelCpuFrequencyEvent`.
     pub(super) fn frequency(&mut self, time: u64, content: &[u8]) {
         let f = fields(content);
         let cpu = u16::try_from(f[1].number()).unwrap_or(u16::MAX);
-        let told = Told::Frequency(f[2].number() / 1000);
-        self.steps.push(Step { time, cpu, told, name: None });
+        let content = Content::Frequency(f[2].number() / 1000);
+        self.steps.push(Step { time, cpu, content, name: None });
     }
 
     /// The events by CPU; changes of frequency are of the tracepoint with the number `frequency`.
     pub(super) fn events(mut self, frequency: u16) -> BTreeMap<u16, Ready> {
         self.steps.sort_by_key(|step| step.time);
         let is_on_cpu = |step: &&Step| {
-            matches!(step.told, Told::State { state: state::RUNNING, .. } | Told::Frequency(_))
+            matches!(
+                step.content,
+                Content::State { state: state::RUNNING, .. } | Content::Frequency(_)
+            )
         };
         let home = self.steps.iter().filter(is_on_cpu).map(|step| step.cpu).min().unwrap_or(0);
         let mut made = Made { frequency, home, ..Made::default() };
@@ -173,19 +176,19 @@ impl Made {
             if let Some((pid, comm)) = step.name.filter(|(pid, _)| !who(*pid).is_idle()) {
                 self.put(time, self.home, None, What::Comm { pid, comm });
             }
-            match step.told {
-                Told::State { pid, state, prio } if state != state::RUNNING => {
+            match step.content {
+                Content::State { pid, state, prio } if state != state::RUNNING => {
                     leaves.push((who(pid), state, prio));
                 }
                 _ => {}
             }
         }
         for step in group {
-            match step.told {
-                Told::State { pid, state: state::RUNNING, prio } => {
-                    self.comes(time, step.cpu, (who(pid), prio), &mut leaves);
+            match step.content {
+                Content::State { pid, state: state::RUNNING, prio } => {
+                    self.comes(time, step.cpu, who(pid), prio, &mut leaves);
                 }
-                Told::Frequency(khz) => {
+                Content::Frequency(khz) => {
                     self.put(time, step.cpu, None, What::Other { format: self.frequency });
                     let text = format!("state={khz} cpu_id={}", step.cpu);
                     self.lanes.entry(step.cpu).or_default().1.push(text);
@@ -203,7 +206,8 @@ impl Made {
         &mut self,
         time: u64,
         cpu: u16,
-        (next, next_prio): (Pid, Prio),
+        next: Pid,
+        next_prio: Prio,
         leaves: &mut Vec<(Pid, u64, Prio)>,
     ) {
         let before = self.running.get(&cpu).copied();

@@ -89,7 +89,7 @@ struct Lanes {
 /// What holds for all bundles.
 struct OfTrace {
     states: States,
-    told: Told,
+    indexes: NameIndexes,
     symbols: Symbols,
     /// Whether arguments are kept.
     keeps: bool,
@@ -97,8 +97,8 @@ struct OfTrace {
     from: u64,
 }
 
-/// Names of places in the kernel, by the sequence of packets and the number that its packets call them by: from which
-/// offset in the file on.
+/// Names of functions in the kernel, by packet sequence and interned number. Each name holds from an offset in the
+/// file on.
 type Symbols = BTreeMap<(u64, u64), Vec<(u64, String)>>;
 
 #[derive(Default)]
@@ -114,7 +114,7 @@ struct Lane {
     running: Pid,
     prio: Prio,
     last: u64,
-    /// What its bundle has of the file's budget.
+    /// The memory that its bundle took from the file's budget.
     share: Share,
     /// Arguments of tracepoints beyond the scheduler's that are read and not yet passed on.
     arguments: VecDeque<Option<String>>,
@@ -150,7 +150,7 @@ impl PerfettoReader {
         let marks = scan.marks();
         let mut others = scan.events_of_other_kernel();
         let from = scan.ends.values().copied().fold(scan.started, u64::max);
-        let Scan { mut info, mut lanes, told, symbols, release, states: all, .. } = scan;
+        let Scan { mut info, mut lanes, indexes, symbols, release, states: all, .. } = scan;
         let (states, note) = States::of_perfetto(release.as_deref(), all);
         let shown = path.display();
         let doubts = [
@@ -196,7 +196,7 @@ impl PerfettoReader {
             lanes.push(Lane { cpu, ready: marks, ..Lane::default() });
         }
         let runs = Runs::new(lanes.len());
-        let of = OfTrace { states, told, symbols, keeps, from };
+        let of = OfTrace { states, indexes, symbols, keeps, from };
         let lanes = Lanes { input, lanes, cpus, raised: 0, of, content: Vec::new() };
         let (arguments, open, requests) = Default::default();
         Ok(Self { lanes, runs, info, warnings, arguments, open, requests })
@@ -315,7 +315,7 @@ impl Lanes {
 struct Scan {
     info: TraceInfo,
     lanes: BTreeMap<u16, Vec<(u64, Range<u64>)>>,
-    told: Told,
+    indexes: NameIndexes,
     budget: Arc<Budget>,
     /// The kernel's release, where the trace tells it.
     release: Option<String>,
@@ -339,7 +339,7 @@ struct Scan {
 
 /// The names that events tell, with their numbers in the trace's info.
 #[derive(Default)]
-struct Told {
+struct NameIndexes {
     /// The indexes of users' marks, by name.
     marks: BTreeMap<String, u32>,
     /// The indexes of other tracepoints, by the bytes of their names: looked up for each event.
@@ -355,7 +355,7 @@ impl Scan {
             info,
             budget,
             lanes: BTreeMap::new(),
-            told: Told::default(),
+            indexes: NameIndexes::default(),
             release: None,
             states: 0,
             started: 0,
@@ -523,7 +523,7 @@ impl Scan {
     }
 
     fn events_of_other_kernel(&mut self) -> BTreeMap<u16, super::generic_kernel::Ready> {
-        let frequency = self.told.others.get(&b"cpu_frequency"[..]).copied().unwrap_or(0);
+        let frequency = self.indexes.others.get(&b"cpu_frequency"[..]).copied().unwrap_or(0);
         let other = std::mem::take(&mut self.other_kernel);
         self.renumbered = other.renumbered();
         other.events(frequency)
@@ -631,15 +631,14 @@ impl Scan {
         }
     }
 
-    /// The number of a mark by its name.
     fn mark_id(&mut self, name: String) -> Option<u32> {
-        if let Some(id) = self.told.marks.get(&name) {
+        if let Some(id) = self.indexes.marks.get(&name) {
             return Some(*id);
         }
         let room = ENTRY + OF_NAME * name.len() as u64;
-        let id = u32::try_from(self.told.marks.len()).ok().filter(|_| self.budget.take(room))?;
+        let id = u32::try_from(self.indexes.marks.len()).ok().filter(|_| self.budget.take(room))?;
         self.info.marks.push(name.clone());
-        self.told.marks.insert(name, id);
+        self.indexes.marks.insert(name, id);
         Some(id)
     }
 
@@ -656,7 +655,7 @@ impl Scan {
 
     fn generic(&mut self, content: &[u8]) {
         let Some(name) = generic(content) else { return };
-        if !self.told.others.contains_key(name)
+        if !self.indexes.others.contains_key(name)
             && let Ok(name) = std::str::from_utf8(name)
         {
             self.named(name);
@@ -666,10 +665,10 @@ impl Scan {
     /// Gives a tracepoint its place among those beyond the scheduler's.
     fn named(&mut self, name: &str) {
         let next = self.info.others.len();
-        let is_new = next < OTHERS_MAX && !self.told.others.contains_key(name.as_bytes());
+        let is_new = next < OTHERS_MAX && !self.indexes.others.contains_key(name.as_bytes());
         if is_new && self.budget.take(ENTRY + OF_NAME * name.len() as u64) {
             self.info.others.push(OtherFormat { system: String::new(), name: name.to_owned() });
-            self.told.others.insert(name.into(), u16::try_from(next).expect("bounded"));
+            self.indexes.others.insert(name.into(), u16::try_from(next).expect("bounded"));
         }
     }
 
@@ -778,7 +777,7 @@ impl Refill for Lanes {
             if !room || !lane.share.grow(budget, held as u64) {
                 return Ok(true);
             }
-            lane.bundle(bundle, &self.of, (sequence(&content), offset), out);
+            lane.bundle(bundle, &self.of, sequence(&content), offset, out);
         }
         let (last, raised) = ascend(out, lane.last);
         lane.last = last;
@@ -795,10 +794,11 @@ impl Lane {
         &mut self,
         content: &[u8],
         of: &OfTrace,
-        (sequence, offset): (u64, u64),
+        sequence: u64,
+        offset: u64,
         out: &mut Vec<Event>,
     ) {
-        let OfTrace { states, told, .. } = of;
+        let OfTrace { states, indexes, .. } = of;
         let symbol = |iid: u64| {
             let known = of.symbols.get(&(sequence, iid))?;
             let place = known.partition_point(|(from, _)| *from <= offset).checked_sub(1)?;
@@ -816,7 +816,7 @@ impl Lane {
         }
         for (field, value) in Fields(content) {
             if field == bundle::EVENT {
-                found.extend(ftrace(value.bytes(), states, told));
+                found.extend(ftrace(value.bytes(), states, indexes));
             }
         }
         found.sort_by_key(|found| found.time);

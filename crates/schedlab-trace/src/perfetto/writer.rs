@@ -241,7 +241,6 @@ impl Bundle {
         out
     }
 
-    /// The number of a name in this bundle.
     fn name(&mut self, name: &str) -> u64 {
         let index = self.names.iter().position(|known| known == name).unwrap_or_else(|| {
             self.names.push(name.to_owned());
@@ -319,7 +318,7 @@ impl Bundle {
     }
 
     /// As user space writes slices into `trace_marker`.
-    fn mark(&mut self, event: &Event, pid: Pid, name: &str, (phase, request): (Phase, u32)) {
+    fn mark(&mut self, event: &Event, pid: Pid, name: &str, phase: Phase, request: u32) {
         let text = match (phase, request) {
             (Phase::Begin, 0) => format!("B|{pid}|{name}\n"),
             (Phase::End, 0) => format!("E|{pid}|{name}\n"),
@@ -471,7 +470,7 @@ impl<W: Write> EventSink for PerfettoWriter<W> {
         self.unknown.see(&event.what);
         self.no_contexts |= event.context == Context::Unknown;
         let lost = matches!(event.what, What::Lost { .. });
-        // A loss has no time of its own in a bundle.
+        // A bundle stores no time for a loss, so the loss does not take part in the order of events.
         let time = if lost { event.time } else { self.order.time(event) };
         let event = &Event { time, ..*event };
         if lost && self.cpus[index].count > 0 {
@@ -514,7 +513,7 @@ impl<W: Write> EventSink for PerfettoWriter<W> {
             }
             What::Mark { pid, id, phase, request } => {
                 let mark = info.marks.get(id as usize).map_or("mark", String::as_str);
-                cpu.mark(event, pid, mark, (phase, request));
+                cpu.mark(event, pid, mark, phase, request);
             }
             What::Lost { count } => {
                 cpu.lost = true;
@@ -589,8 +588,8 @@ impl<W: Write> EventSink for PerfettoWriter<W> {
             let what = format!("that {} events were lost: only where some were is kept", self.lost);
             dropped.push(cannot_hold(what, "convert to trace.dat to keep how many"));
         }
-        dropped.extend(self.unknown.told());
-        dropped.extend(self.order.told().map(|what| cannot_hold(what, "")));
+        dropped.extend(self.unknown.warnings());
+        dropped.extend(self.order.warning().map(|what| cannot_hold(what, "")));
         dropped
     }
 }

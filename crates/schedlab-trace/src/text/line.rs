@@ -32,7 +32,6 @@ pub(super) enum Said<'a> {
         cpu: u16,
         count: u32,
     },
-    /// The number of CPUs.
     Cpus(u16),
     /// A task on a CPU and columns that nobody here knows.
     Puzzle,

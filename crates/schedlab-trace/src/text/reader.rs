@@ -373,7 +373,7 @@ impl TextReader {
                 "{path}: {unread} of {spelled} lines with scheduler events ({share}) are not understood: \
                  figures are bounds or unknown"
             );
-            let remedy = lacks.map_or_else(String::new, remedy);
+            let remedy = lacks.map_or_else(String::new, |(what, option)| remedy(what, option));
             self.warnings.push(Warning::new("text-not-understood", what, remedy));
             self.strange = 0;
         }
@@ -398,11 +398,11 @@ impl TextReader {
     }
 }
 
-/// Bytes of a text that its head has at most.
+/// The head of a text lies within this many bytes.
 const HEAD: usize = 4096;
 
 /// What to do about a column that is missing.
-fn remedy((what, option): (&str, &str)) -> String {
+fn remedy(what: &str, option: &str) -> String {
     format!("the lines name no {what}: print the text with `perf script -F +{option}`")
 }
 
@@ -453,7 +453,7 @@ pub(crate) fn refusal(start: &[u8]) -> Option<String> {
     let Tally { spelled, unread, lacks } = tally;
     if unread * 2 > spelled {
         let default = || "its lines have columns that schedlab does not know".to_owned();
-        return Some(lacks.map_or_else(default, remedy));
+        return Some(lacks.map_or_else(default, |(what, option)| remedy(what, option)));
     }
     let is_ftrace = text.trim_start_matches('\u{feff}').starts_with("# tracer:");
     let Some(line) = strange else {

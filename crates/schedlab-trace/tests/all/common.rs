@@ -245,7 +245,7 @@ pub(crate) fn small(header: &Header) -> Vec<u8> {
     cpu.record(Nanos(50_500), &bodies.switch(0, 0, 200)).unwrap();
     cpu.lost(None).unwrap();
     if !header.encoding.big_endian {
-        let body = mark::body(MARK, Pid(200), Pid(200), (1, Phase::Begin, 9));
+        let body = mark::body(MARK, Pid(200), Pid(200), 1, Phase::Begin, 9);
         cpu.record(Nanos(50_600), &body).unwrap();
     }
     cpu.record(Nanos(50_700), &bodies.switch(200, 0x100, 0)).unwrap();

@@ -427,7 +427,7 @@ fn the_writer_refuses_what_no_reader_could_read() {
 
 #[test]
 fn marks_are_little_endian_records_with_the_common_head() {
-    let body = mark::body(MARK, Pid(5), Pid(6), (1, Phase::End, 0));
+    let body = mark::body(MARK, Pid(5), Pid(6), 1, Phase::End, 0);
     assert_eq!(body[..2], MARK.to_le_bytes());
     assert_eq!((body[4], body[8], body[12], body[16]), (5, 6, 1, 1));
     let text = mark::format_text(MARK, &["a \"b\"\n".into()]);

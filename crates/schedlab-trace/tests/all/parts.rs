@@ -2,7 +2,7 @@
 
 use crate::thinning::complete;
 use schedlab_model::{CpuSet, Nanos, Span};
-use schedlab_timeline::{Cut, Latency, Reply, Tasks, Who, ask, ask_within};
+use schedlab_timeline::{Cut, EveryTask, Latency, Reply, Tasks, ask, ask_within};
 use schedlab_timeline::{LatencyAnswer, TasksAnswer};
 use schedlab_trace::dat::{Compression, Version};
 use schedlab_trace::synthetic::Plan;
@@ -58,7 +58,7 @@ fn figures_of_parts_add_up_to_those_of_the_whole() {
         let all = Some(Span::new(span.start, Nanos(span.end.0 + 1)));
         let part = Part { span: all, ..Part::default() };
         let path = dir.path().join("all.dat");
-        cut(&whole, &path, (Version::V6, Compression::None), &part).unwrap();
+        cut(&whole, &path, Version::V6, Compression::None, &part).unwrap();
         let mut expected = Sums::default();
         add(&mut expected, &told(&path));
         for file in [&whole, &text] {
@@ -72,12 +72,12 @@ fn figures_of_parts_add_up_to_those_of_the_whole() {
                     to = Nanos(to.0 + 1);
                 }
                 let before = Cut { from: None, to: Some(from - span.start) };
-                let state = ask_within(&mut *open(file).unwrap(), before, Who).unwrap().state;
+                let state = ask_within(&mut *open(file).unwrap(), before, EveryTask).unwrap().state;
                 let at_start = (from > span.start).then(|| state.at_start());
                 open_at_a_cut += u64::from(state.waiting());
                 let part = Part { span: Some(Span::new(from, to)), at_start, ..Part::default() };
                 let path = dir.path().join("part.dat");
-                cut(file, &path, (Version::V6, Compression::None), &part).unwrap();
+                cut(file, &path, Version::V6, Compression::None, &part).unwrap();
                 let told = told(&path);
                 assert!(told.warnings.is_empty(), "{:?}", told.warnings);
                 add(&mut sums, &told);
@@ -102,7 +102,7 @@ fn of_a_part_of_some_cpus_only_their_state_is_kept() {
     let span = told(&whole).observed;
     let from = span.start + Nanos(span.duration().0 / 2);
     let before = Cut { from: None, to: Some(from - span.start) };
-    let state = ask_within(&mut *open(&whole).unwrap(), before, Who).unwrap().state;
+    let state = ask_within(&mut *open(&whole).unwrap(), before, EveryTask).unwrap().state;
     let part = Part {
         span: Some(Span::new(from, span.end)),
         cpus: Some(CpuSet::first(1)),
@@ -110,7 +110,7 @@ fn of_a_part_of_some_cpus_only_their_state_is_kept() {
         tasks: None,
     };
     let path = dir.path().join("part.dat");
-    cut(&whole, &path, (Version::V7, Compression::Zstd), &part).unwrap();
+    cut(&whole, &path, Version::V7, Compression::Zstd, &part).unwrap();
     let info = open(&path).unwrap().info().clone();
     let kept = info.at_start.unwrap();
     assert!(kept.idle.iter().all(|cpu| cpu.0 == 0));

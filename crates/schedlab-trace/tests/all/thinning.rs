@@ -220,7 +220,7 @@ fn read(reader: Reader, way: Way, trace: &Trace, folder: &Path) -> Reply<Answer>
     let dat = folder.join("thin.dat");
     let cpus = (way == Way::OneCpu).then(|| CpuSet::first(1));
     let part = Part { cpus, ..Part::default() };
-    cut(&whole, &dat, (Version::V6, Compression::None), &part).unwrap();
+    cut(&whole, &dat, Version::V6, Compression::None, &part).unwrap();
     let file = match reader {
         Reader::Memory | Reader::Dat => dat,
         Reader::Perfetto => {

@@ -147,8 +147,10 @@ fn beside(a: &Made, b: &Made) -> String {
             title: format!("Change of {} by stack from {} to {}", was.what, a.title, b.title),
             notes: Vec::new(),
             stacks: FlameStacks::Changes(stack_changes(
-                (&was.folded, was.length),
-                (&is.folded, is.length),
+                &was.folded,
+                was.length,
+                &is.folded,
+                is.length,
             )),
         })
     });

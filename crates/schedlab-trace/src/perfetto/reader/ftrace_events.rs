@@ -2,7 +2,7 @@
 
 use super::super::native::{self, Native};
 use super::super::{compact, event};
-use super::Told;
+use super::NameIndexes;
 use crate::names;
 use crate::protobuf::{Fields, Value, packed};
 use crate::states::States;
@@ -129,8 +129,11 @@ pub(super) fn compact_sched(content: &[u8], states: &States, found: &mut Vec<Fou
     }
 }
 
-/// One event of its own.
-pub(super) fn ftrace<'a>(content: &'a [u8], states: &States, told: &Told) -> Option<Found<'a>> {
+pub(super) fn ftrace<'a>(
+    content: &'a [u8],
+    states: &States,
+    indexes: &NameIndexes,
+) -> Option<Found<'a>> {
     let mut time = 0;
     let mut by = Pid::IDLE;
     let mut what = None;
@@ -155,8 +158,8 @@ pub(super) fn ftrace<'a>(content: &'a [u8], states: &States, told: &Told) -> Opt
                 of_others = is_other.then_some((field, value.bytes()));
                 what = Some(
                     known(field, &fields, states)
-                        .or_else(|| mark_event(field, value.bytes(), told))
-                        .unwrap_or_else(|| other(field, value.bytes(), told)),
+                        .or_else(|| mark_event(field, value.bytes(), indexes))
+                        .unwrap_or_else(|| other(field, value.bytes(), indexes)),
                 );
             }
             _ => {}
@@ -165,12 +168,12 @@ pub(super) fn ftrace<'a>(content: &'a [u8], states: &States, told: &Told) -> Opt
     Some(Found { time, by: Some(by), context: context(flags), what: what?, comm, other: of_others })
 }
 
-fn mark_event(field: u32, content: &[u8], told: &Told) -> Option<What> {
+fn mark_event(field: u32, content: &[u8], indexes: &NameIndexes) -> Option<What> {
     if field != event::PRINT {
         return None;
     }
     let (phase, pid, name, request) = mark(content)?;
-    Some(What::Mark { pid, id: *told.marks.get(&name)?, phase, request })
+    Some(What::Mark { pid, id: *indexes.marks.get(&name)?, phase, request })
 }
 
 /// The fields of a generic event as `name=value`, one behind the other; what our writer called `text`
@@ -208,13 +211,13 @@ pub(super) fn generic(content: &[u8]) -> Option<&[u8]> {
 }
 
 /// A tracepoint beyond the scheduler's: by name where it is a generic event.
-fn other(field: u32, content: &[u8], told: &Told) -> What {
+fn other(field: u32, content: &[u8], indexes: &NameIndexes) -> What {
     let name = match native::by_field(field) {
         Some(Native { name, .. }) => Some(name.as_bytes()),
         None if field == event::PRINT => Some(&b"print"[..]),
         None => generic(content).filter(|_| field == event::GENERIC),
     };
-    let format = name.and_then(|name| told.others.get(name)).copied().unwrap_or(0);
+    let format = name.and_then(|name| indexes.others.get(name)).copied().unwrap_or(0);
     What::Other { format }
 }
 

@@ -6,7 +6,7 @@ use crate::json;
 use anyhow::bail;
 use schedlab_model::table::{Column, Rows, Share};
 use schedlab_model::{Nanos, Pid, columns};
-use schedlab_timeline::{Checked, Reply, Who};
+use schedlab_timeline::{Checked, EveryTask, Reply};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -91,7 +91,7 @@ impl json::Document for Document<'_> {
 
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let mut reply = args.input.ask(|_| Who)?;
+    let mut reply = args.input.ask(|_| EveryTask)?;
     let file = args.input.file.display();
     if reply.checked.is_empty() {
         bail!(

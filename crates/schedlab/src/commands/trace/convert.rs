@@ -7,7 +7,7 @@ use crate::commands::UsageError;
 use anyhow::Context as _;
 use clap::ValueEnum;
 use schedlab_trace::dat::{Compression, Version};
-use schedlab_trace::{Converted, Target, Told, TraceError, convert_with, tick_hz};
+use schedlab_trace::{ConvertOptions, Converted, Target, TraceError, convert_with, tick_hz};
 use std::io::{self, Write};
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
@@ -71,9 +71,9 @@ impl FromStr for TickHz {
 
 impl Args {
     fn convert(&self, target: Target) -> Result<Converted, TraceError> {
-        let mut told = Told::default();
-        told.names = Some(schedlab_record::names_here());
-        told.tick_hz = match self.tick_hz {
+        let mut options = ConvertOptions::default();
+        options.names = Some(schedlab_record::names_here());
+        options.tick_hz = match self.tick_hz {
             None => None,
             Some(TickHz::Told(hz)) => Some(hz),
             Some(TickHz::Auto) => {
@@ -83,7 +83,7 @@ impl Args {
                 Some(hz)
             }
         };
-        convert_with(&self.from, &self.target, target, &told)
+        convert_with(&self.from, &self.target, target, &options)
     }
 }
 

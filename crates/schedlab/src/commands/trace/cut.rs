@@ -4,7 +4,7 @@ use super::form;
 use super::input::{self, Selection};
 use crate::commands::UsageError;
 use schedlab_model::{CpuSet, Nanos, Pid, Point, Span};
-use schedlab_timeline::{Cut, Who, ask_within};
+use schedlab_timeline::{Cut, EveryTask, ask_within};
 use schedlab_trace::dat::{Compression, Version};
 use schedlab_trace::{Part, cut};
 use std::collections::BTreeSet;
@@ -92,7 +92,7 @@ impl Bounds {
             // Events before the part show who runs and waits when it begins.
             let cut = Cut { from: None, to: Some(start - whole.start) };
             let mut source = schedlab_trace::open(file)?;
-            Some(ask_within(&mut *source, cut, Who)?.state.at_start())
+            Some(ask_within(&mut *source, cut, EveryTask)?.state.at_start())
         } else {
             None
         };
@@ -138,11 +138,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return Err(UsageError(what.into()).into());
     }
     super::convert::leave_nothing_when_interrupted()?;
-    let how = match args.compress {
+    let (version, compression) = match args.compress {
         true => (Version::V7, Compression::Zstd),
         false => (Version::V6, Compression::None),
     };
-    let cut = cut(&args.file, &args.target, how, &part)?;
+    let cut = cut(&args.file, &args.target, version, compression, &part)?;
     let mut err = crate::output::stderr();
     let from = input::at(origin, span.start);
     let to = input::at(origin, span.end);

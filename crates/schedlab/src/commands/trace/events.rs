@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
     let names = Some(schedlab_record::names_here());
-    let list = list(&args.file, &part, &wanted, (args.skip, limit), names)?;
+    let list = list(&args.file, &part, &wanted, args.skip, limit, names)?;
     if list.lines.is_empty() {
         nothing(args, &list)?;
     }

@@ -7,8 +7,8 @@ use schedlab_model::table::{One, Rows, TextTable};
 use schedlab_model::{Context, Cpu, Nanos, Need, Pid, Trigger};
 use schedlab_stats::Histogram;
 use schedlab_timeline::{
-    ByGroup, Checked, Chosen, Delays, Instead, Latency, LatencyAnswer, LatencyByCpu, Meanwhile,
-    OfGroup, Reply, State, TaskId, Waited, Why, Worst, WorstWait,
+    ByGroup, Checked, Chosen, Delays, Latency, LatencyAnswer, LatencyByCpu, Meanwhile, OfGroup,
+    RanInstead, Reply, State, TaskId, Waited, Why, Worst, WorstWait,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -113,7 +113,7 @@ fn answer(args: &Args, chosen: &Chosen) -> anyhow::Result<Reply<Answer>> {
     let waits = reply.answer.3.as_deref().unwrap_or_default();
     let meanwhile = match waits.is_empty() {
         true => Vec::new(),
-        false => args.input.ask(|_| Instead::of(waits))?.answer,
+        false => args.input.ask(|_| RanInstead::of(waits))?.answer,
     };
     Ok(reply.map(|(latency, cpus, by_group, worst)| {
         let worst = worst.unwrap_or_default().into_iter().zip(meanwhile).collect();

@@ -200,7 +200,7 @@ pub(crate) fn since(
     let input = Input { file: before.to_owned(), part: input.part.clone() };
     let before = side(&input, selection, which)?;
     let of = |side: &Side| side.observed.duration();
-    let stacks = stack_changes((&before.folded, of(&before)), (&after.folded, of(&after)));
+    let stacks = stack_changes(&before.folded, of(&before), &after.folded, of(&after));
     Ok(Changed { before, after, stacks })
 }
 
