@@ -12,7 +12,7 @@ use schedlab_timeline::{
     Conservation, ConservationOptions, Cut, Question, Reply, Tasks, WithArguments, ask_within,
     span_of, tells_where_tasks_block,
 };
-use schedlab_trace::{Options, TraceError};
+use schedlab_trace::{Options, TraceError, TraceErrorKind};
 use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
@@ -84,7 +84,9 @@ impl From<arrow_schema::ArrowError> for Failure {
 impl From<Failure> for PyErr {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::Trace(error @ TraceError::Io { .. }) => PyOSError::new_err(error.to_string()),
+            Failure::Trace(error) if error.kind() == TraceErrorKind::Io => {
+                PyOSError::new_err(error.to_string())
+            }
             Failure::Trace(error) => PyValueError::new_err(error.to_string()),
             Failure::Read(path, error) => {
                 PyOSError::new_err(format!("{}: {error}", path.display()))

@@ -107,7 +107,7 @@ pub fn told(episode: &Episode, state: &State) -> String {
         crate::duration(episode.cost),
         episode.because.sentence(episode.overloaded, state),
         episode.because.inferred(),
-        episode.ended.sentence()
+        episode.ended_when()
     )
 }
 

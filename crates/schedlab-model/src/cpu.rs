@@ -191,24 +191,33 @@ impl fmt::Display for CpuSet {
 
 /// Why a text is not a CPU list.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum CpuListError {
+#[error("invalid {what} '{part}' in CPU list '{list}': {remedy}")]
+pub struct CpuListError {
+    what: &'static str,
+    part: String,
+    list: String,
+    remedy: &'static str,
+}
+
+impl CpuListError {
     /// A part is neither a number, a range, nor a strided range.
-    #[error("invalid CPU or range '{part}' in CPU list '{list}': use the form 0-3,8")]
-    Part {
-        /// The part that could not be read.
-        part: String,
-        /// The whole list in which the part stands.
-        list: String,
-    },
-    /// A range runs backwards.
-    #[error("invalid range '{part}' in CPU list '{list}': put the lower CPU first")]
-    Backwards {
-        /// The range whose first CPU is above its last one.
-        part: String,
-        /// The whole list in which the range stands.
-        list: String,
-    },
+    fn part(part: &str, list: &str) -> Self {
+        Self {
+            what: "CPU or range",
+            part: part.into(),
+            list: list.into(),
+            remedy: "use the form 0-3,8",
+        }
+    }
+
+    fn backwards(part: &str, list: &str) -> Self {
+        Self {
+            what: "range",
+            part: part.into(),
+            list: list.into(),
+            remedy: "put the lower CPU first",
+        }
+    }
 }
 
 /// Reads a Linux CPU list: `0-3,8`, and strides as in `0-31:2/4`. Empty text is the empty set.
@@ -218,7 +227,7 @@ impl FromStr for CpuSet {
         let mut set = Self::new();
         let list = list.trim();
         for part in list.split(',').filter(|_| !list.is_empty()) {
-            let wrong = || CpuListError::Part { part: part.to_owned(), list: list.to_owned() };
+            let wrong = || CpuListError::part(part, list);
             let number = |text: &str| text.trim().parse::<u16>().map_err(|_| wrong());
             let (range, stride) = part.split_once(':').unwrap_or((part, "1/1"));
             let (used, of) = stride.split_once('/').ok_or_else(wrong)?;
@@ -228,7 +237,7 @@ impl FromStr for CpuSet {
             let first = number(first)?;
             let last = number(last)?;
             if last < first {
-                return Err(CpuListError::Backwards { part: part.into(), list: list.into() });
+                return Err(CpuListError::backwards(part, list));
             }
             if used >= of {
                 set.insert_range(first, last);
@@ -290,9 +299,17 @@ mod tests {
     #[test]
     fn what_is_no_list_is_refused_with_the_part() {
         for list in ["a", "1-", "-1", "1,,2", ",", "70000", "1-2-3", "0-3:x"] {
-            assert!(matches!(list.parse::<CpuSet>(), Err(CpuListError::Part { .. })), "{list}");
+            let error = list.parse::<CpuSet>().unwrap_err().to_string();
+            let end = format!(" in CPU list '{list}': use the form 0-3,8");
+            assert!(
+                error.starts_with("invalid CPU or range '") && error.ends_with(&end),
+                "{error}"
+            );
         }
-        assert!(matches!("3-1".parse::<CpuSet>(), Err(CpuListError::Backwards { .. })));
+        assert_eq!(
+            "3-1".parse::<CpuSet>().unwrap_err().to_string(),
+            "invalid range '3-1' in CPU list '3-1': put the lower CPU first"
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A point of a trace, as people name it.
 
 use crate::Nanos;
-use crate::time::{NanosError, decimal};
+use crate::time::{NanosError, NotNanos, decimal};
 use std::fmt;
 use std::str::FromStr;
 
@@ -51,8 +51,9 @@ impl FromStr for Point {
         let is_number = seconds.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
         let time =
             Some(seconds).filter(|_| is_number).and_then(|text| decimal(text, 1_000_000_000));
-        let time = time.ok_or_else(|| NanosError::Clock(text.to_owned()))?;
-        time.map(|ns| Self::At(Nanos(ns))).ok_or_else(|| NanosError::TooLong(text.to_owned()))
+        let time = time.ok_or_else(|| NotNanos::Clock(text.to_owned()))?;
+        let time = time.ok_or_else(|| NotNanos::TooLong(text.to_owned()))?;
+        Ok(Self::At(Nanos(time)))
     }
 }
 

@@ -129,10 +129,13 @@ impl fmt::Display for Nanos {
     }
 }
 
-/// Why a text is not a duration.
+/// Why a text is not a duration, or not a time.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum NanosError {
+#[error(transparent)]
+pub struct NanosError(#[from] pub(crate) NotNanos);
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NotNanos {
     /// No unit followed the number.
     #[error("invalid duration '{0}': add a unit (ns, us, ms, s, m or h), as in 1.5ms")]
     NoUnit(String),
@@ -165,14 +168,14 @@ impl FromStr for Nanos {
             "m" | "min" => 60_000_000_000,
             "h" => 3_600_000_000_000,
             "" if number.contains(|c: char| c.is_ascii_digit()) => {
-                return Err(NanosError::NoUnit(text.to_owned()));
+                return Err(NotNanos::NoUnit(text.to_owned()).into());
             }
-            _ => return Err(NanosError::Malformed(text.to_owned())),
+            _ => return Err(NotNanos::Malformed(text.to_owned()).into()),
         };
         decimal(number, unit)
-            .ok_or_else(|| NanosError::Malformed(text.to_owned()))?
+            .ok_or_else(|| NotNanos::Malformed(text.to_owned()))?
             .map(Self)
-            .ok_or_else(|| NanosError::TooLong(text.to_owned()))
+            .ok_or_else(|| NotNanos::TooLong(text.to_owned()).into())
     }
 }
 
@@ -282,13 +285,17 @@ mod tests {
 
     #[test]
     fn what_is_no_duration_is_refused_with_the_reason() {
-        assert_eq!("5".parse::<Nanos>(), Err(NanosError::NoUnit("5".into())));
+        assert_eq!("5".parse::<Nanos>(), Err(NotNanos::NoUnit("5".into()).into()));
         for text in ["", "ms", "1.2.3ms", "-1ms", "1 parsec", "."] {
-            assert_eq!(text.parse::<Nanos>(), Err(NanosError::Malformed(text.into())), "{text}");
+            assert_eq!(
+                text.parse::<Nanos>(),
+                Err(NotNanos::Malformed(text.into()).into()),
+                "{text}"
+            );
         }
         assert_eq!(
             "99999999999999999999h".parse::<Nanos>(),
-            Err(NanosError::TooLong("99999999999999999999h".into()))
+            Err(NotNanos::TooLong("99999999999999999999h".into()).into())
         );
     }
 

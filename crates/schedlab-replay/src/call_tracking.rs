@@ -7,7 +7,7 @@ use crate::performable::{Task, stuck};
 use crate::polls::Polls;
 use crate::task_draft::Draft;
 use schedlab_model::{Nanos, Pid, TraceInfo};
-use schedlab_timeline::{TaskId, Told};
+use schedlab_timeline::{OtherEvent, TaskId};
 use schedlab_workload::demand::Object;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,29 +49,29 @@ impl CallTracking {
     }
 
     /// A task begins or ends a call.
-    pub(crate) fn told(&mut self, told: &Told<'_>, task: TaskId, draft: &mut Draft) {
-        match self.points.read(told) {
+    pub(crate) fn other_event(&mut self, event: &OtherEvent<'_>, task: TaskId, draft: &mut Draft) {
+        match self.points.read(event) {
             Some(Edge::Begins { way, number, of_socket }) => {
                 let end = End { task, number, way };
                 let call = self.call(Call { end, bytes: 0, is_open: true, of_socket });
-                draft.enters(told.at, call, way == Way::Reads);
+                draft.enters(event.at, call, way == Way::Reads);
                 self.calls.order.extend((way == Way::Writes).then_some(Moment::Begins(call)));
             }
-            Some(Edge::Ends { result }) => self.ends(told.at, result, task, draft),
+            Some(Edge::Ends { result }) => self.ends(event.at, result, task, draft),
             Some(Edge::Polls) => {
                 let end = End { task, number: 0, way: Way::Polls };
                 let call = self.call(Call { end, bytes: 0, is_open: false, of_socket: false });
-                draft.enters(told.at, call, true);
+                draft.enters(event.at, call, true);
                 self.polls.begins(task, call);
             }
             Some(Edge::PollEnds { ready }) => {
-                draft.leaves(told.at);
+                draft.leaves(event.at);
                 self.polls.ends(task, ready > 0, draft.steps.len());
             }
             Some(Edge::Futex(futex)) => {
                 self.futexes.insert(task, futex);
             }
-            Some(Edge::FutexEnds { result }) => self.futex_ends(told, result, task, draft),
+            Some(Edge::FutexEnds { result }) => self.futex_ends(event, result, task, draft),
             None => {}
         }
     }
@@ -96,9 +96,9 @@ impl CallTracking {
     }
 
     /// A wakeup that found nobody leaves a token to the next wait at the futex, if that wait finds the value changed.
-    fn futex_ends(&mut self, told: &Told<'_>, result: i64, task: TaskId, draft: &mut Draft) {
+    fn futex_ends(&mut self, event: &OtherEvent<'_>, result: i64, task: TaskId, draft: &mut Draft) {
         let Some(futex) = self.futexes.remove(&task) else { return };
-        let process = if futex.is_private { self.points.process(told.by) } else { None };
+        let process = if futex.is_private { self.points.process(event.by) } else { None };
         if futex.is_private && process.is_none() {
             return;
         }
@@ -108,7 +108,7 @@ impl CallTracking {
         let call = Call { end, bytes: 0, is_open: false, of_socket: false };
         if futex.wakes && result == 0 && draft.cursor.is_some() {
             let number = self.call(call);
-            draft.marks(told.at, number, false);
+            draft.marks(event.at, number, false);
             self.idle_wakes.insert(word, (task, number));
             return;
         }
@@ -118,7 +118,7 @@ impl CallTracking {
             && result == CHANGED
         {
             let take = self.call(call);
-            draft.marks(told.at, take, true);
+            draft.marks(event.at, take, true);
             self.pairs.push((word, put, take));
         }
     }

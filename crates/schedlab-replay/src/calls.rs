@@ -2,7 +2,7 @@
 //! like. What a call did is known once it ends; what tasks did within it is known before.
 
 use schedlab_model::{OtherFormat, Pid};
-use schedlab_timeline::{TaskId, Told};
+use schedlab_timeline::{OtherEvent, TaskId};
 use std::collections::BTreeMap;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -103,20 +103,20 @@ impl Tracepoints {
     }
 
     /// What the arguments of an event say; `None` if they lack what is needed, or it is another call.
-    pub(crate) fn read(&self, told: &Told<'_>) -> Option<Edge> {
-        let result = || told.number("ret").map(u64::cast_signed);
-        match self.kind(told.format)? {
+    pub(crate) fn read(&self, event: &OtherEvent<'_>) -> Option<Edge> {
+        let result = || event.number("ret").map(u64::cast_signed);
+        match self.kind(event.format)? {
             Kind::Enters { way, of_socket } => {
-                Some(Edge::Begins { way, number: told.number("fd")?, of_socket })
+                Some(Edge::Begins { way, number: event.number("fd")?, of_socket })
             }
             Kind::Leaves => Some(Edge::Ends { result: result()? }),
             Kind::EntersPoll => Some(Edge::Polls),
             Kind::LeavesPoll => Some(Edge::PollEnds { ready: result()? }),
             Kind::EntersFutex => {
-                let op = told.number("op")?;
+                let op = event.number("op")?;
                 let wakes = WAKE.contains(&(op & COMMAND));
                 let is_private = op & PRIVATE != 0;
-                let address = told.number("uaddr")?;
+                let address = event.number("uaddr")?;
                 let known = wakes || WAIT.contains(&(op & COMMAND));
                 known.then_some(Edge::Futex(Futex { address, wakes, is_private }))
             }
@@ -168,7 +168,7 @@ mod tests {
             let at = Nanos(5);
             let cpu = Cpu(0);
             let by = Pid(7);
-            points.read(&Told { at, cpu, by, format, arguments })
+            points.read(&OtherEvent { at, cpu, by, format, arguments })
         };
         let begins = |way, number, of_socket| Some(Edge::Begins { way, number, of_socket });
         assert_eq!(read(0, "__syscall_nr=0 fd=0x4 count=9"), begins(Way::Reads, 4, false));

@@ -3,7 +3,7 @@
 //! `hrtimer_expire_exit` tell which wakeups a timer made.
 
 use schedlab_model::{Cpu, Nanos, OtherFormat, Pid};
-use schedlab_timeline::Told;
+use schedlab_timeline::OtherEvent;
 use std::collections::BTreeMap;
 
 /// What a task asked for before it slept.
@@ -72,17 +72,17 @@ impl Hrtimers {
     }
 
     /// A task starts a timer. Within a handler the task that runs is a bystander.
-    pub(crate) fn told(&mut self, told: &Told<'_>) {
-        let number = |name| told.number(name);
+    pub(crate) fn other_event(&mut self, event: &OtherEvent<'_>) {
+        let number = |name| event.number(name);
         let (Some(expires), Some(soft)) = (number("expires"), number("softexpires")) else {
             return;
         };
-        let mode = mode(told).unwrap_or(0);
-        if !self.wants(told.format) || self.is_within(told.cpu) || mode & PINNED != 0 {
+        let mode = mode(event).unwrap_or(0);
+        if !self.wants(event.format) || self.is_within(event.cpu) || mode & PINNED != 0 {
             return;
         }
         let slack = Nanos(expires.saturating_sub(soft));
-        self.started.insert(told.by, Started { is_relative: mode & RELATIVE != 0, slack });
+        self.started.insert(event.by, Started { is_relative: mode & RELATIVE != 0, slack });
     }
 
     fn is_within(&self, cpu: Cpu) -> bool {
@@ -96,9 +96,10 @@ impl Hrtimers {
 }
 
 /// The mode as a number, or by the names that the kernel prints (`mode=REL|SOFT`).
-fn mode(told: &Told<'_>) -> Option<u64> {
-    told.number("mode").or_else(|| {
-        let word = told.arguments.split_whitespace().find_map(|word| word.strip_prefix("mode="))?;
+fn mode(event: &OtherEvent<'_>) -> Option<u64> {
+    event.number("mode").or_else(|| {
+        let word =
+            event.arguments.split_whitespace().find_map(|word| word.strip_prefix("mode="))?;
         let bit = |name: &str| match name {
             "REL" => RELATIVE,
             "PINNED" => PINNED,
@@ -125,7 +126,7 @@ mod tests {
         let cpu = Cpu(1);
         let by = Pid(pid);
         let format = 1;
-        timers.told(&Told { at, cpu, by, format, arguments: &arguments });
+        timers.other_event(&OtherEvent { at, cpu, by, format, arguments: &arguments });
     }
 
     #[test]

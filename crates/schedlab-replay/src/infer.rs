@@ -11,7 +11,7 @@ use crate::task_draft::{Draft, End};
 use crate::timers::{self, Decided, Timer};
 use schedlab_model::{Affinity, Context, Cpu, CpuSet, Kind, Left, Nanos, Pid, TraceInfo, Warning};
 use schedlab_timeline::{
-    Activity, Change, Occupant, Question, Runnable, State, Switch, TaskId, Told, Why,
+    Activity, Change, Occupant, OtherEvent, Question, Runnable, State, Switch, TaskId, Why,
 };
 use schedlab_workload::demand::{Actor, Source, Step};
 use std::collections::BTreeSet;
@@ -199,7 +199,7 @@ impl Infer {
     }
 
     fn runnable(&mut self, runnable: &Runnable, state: &State) {
-        let Runnable { at, task, why, waker, last_cpu, slept } = *runnable;
+        let Runnable { at, task, why, waker, last_cpu, slept, .. } = *runnable;
         let start = self.start;
         let cpu = last_cpu.unwrap_or(waker.cpu);
         let prio = state.task(task).prio;
@@ -346,19 +346,19 @@ impl Question for Infer {
             || (self.options.objects && self.calls.wants(format))
     }
 
-    fn told(&mut self, told: &Told<'_>, state: &State) {
-        if self.paces.wants(told.format) {
-            let Some((cpu, khz)) = self.paces.reads(told) else { return };
+    fn other_event(&mut self, event: &OtherEvent<'_>, state: &State) {
+        if self.paces.wants(event.format) {
+            let Some((cpu, khz)) = self.paces.reads(event) else { return };
             self.paces.has(cpu, khz);
-            return self.changes_pace(told.at, cpu, state);
+            return self.changes_pace(event.at, cpu, state);
         }
-        if !self.calls.wants(told.format) {
-            return self.hrtimers.told(told);
+        if !self.calls.wants(event.format) {
+            return self.hrtimers.other_event(event);
         }
-        let task = state.cpu(told.cpu).and_then(|cpu| cpu.occupant.task());
+        let task = state.cpu(event.cpu).and_then(|cpu| cpu.occupant.task());
         let Some(draft) = task.and_then(|task| self.drafts.get_mut(task.index())) else { return };
-        if let Some(task) = task.filter(|task| state.task(*task).pid == told.by) {
-            self.calls.told(told, task, draft);
+        if let Some(task) = task.filter(|task| state.task(*task).pid == event.by) {
+            self.calls.other_event(event, task, draft);
         }
     }
 

@@ -6,7 +6,7 @@
 //! CPUs together, so each burst loses the same share.
 
 use schedlab_model::{Cpu, Nanos, OtherFormat, TraceInfo};
-use schedlab_timeline::Told;
+use schedlab_timeline::OtherEvent;
 
 /// What is known of a CPU at a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,9 +60,9 @@ impl Paces {
     }
 
     /// The CPU that has another frequency from now on, and which.
-    pub(crate) fn reads(&self, told: &Told<'_>) -> Option<(Cpu, u64)> {
-        let cpu = u16::try_from(told.number("cpu_id")?).ok()?;
-        Some((Cpu(cpu), told.number("state").filter(|khz| *khz > 0)?))
+    pub(crate) fn reads(&self, event: &OtherEvent<'_>) -> Option<(Cpu, u64)> {
+        let cpu = u16::try_from(event.number("cpu_id")?).ok()?;
+        Some((Cpu(cpu), event.number("state").filter(|khz| *khz > 0)?))
     }
 
     pub(crate) fn has(&mut self, cpu: Cpu, khz: u64) {

@@ -1,8 +1,9 @@
 //! Lines through points: by least squares, and robust.
 
 use crate::distribution::t_quantile;
+use crate::interval::Method;
 use crate::sample::median_of_sorted;
-use crate::{Interval, Method, SampleError};
+use crate::{Interval, SampleError};
 
 /// A straight line, by its value at 0 and its slope.
 #[derive(Clone, Copy, Debug, PartialEq)]

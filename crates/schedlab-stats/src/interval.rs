@@ -6,7 +6,7 @@ use crate::{Random, Sample, SampleError};
 
 /// How an interval was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Method {
+pub(crate) enum Method {
     /// Between two of the sorted values; assumes nothing about their distribution.
     OrderStatistics,
     /// Student's t; takes the values for normal.

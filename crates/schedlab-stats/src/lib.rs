@@ -27,7 +27,7 @@ pub use distribution::{binomial_cdf, normal_cdf, normal_quantile, t_cdf, t_quant
 pub use effect::{Effect, adjusted, disagreement, paired, pooled, welch};
 pub use fit::{Fit, Line, huber, least_squares, theil_sen};
 pub use histogram::{Bucket, Histogram};
-pub use interval::{Interval, Method, interval, median_interval, t_interval};
+pub use interval::{Interval, interval, median_interval, t_interval};
 pub use moderate::{Variance, moderated};
 pub use multiple::{benjamini_hochberg, holm};
 pub use power::{Aim, detectable, runs_needed};

@@ -6,6 +6,7 @@ use crate::{Sample, SampleError};
 
 /// A shift between two sets with where the truth may well lie.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Shift {
     /// The lower end of the interval, in the unit of the values.
     pub low: f64,

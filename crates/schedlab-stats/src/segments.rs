@@ -4,7 +4,8 @@ mod likelihood;
 mod search;
 
 use crate::fit::Line;
-use crate::{Interval, Method, Random, SampleError};
+use crate::interval::Method;
+use crate::{Interval, Random, SampleError};
 use likelihood::Fitted;
 use search::Sweep;
 
@@ -47,6 +48,7 @@ pub struct Change {
 
 /// A line through the points of a population.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Population {
     /// The part of the segment's points.
     pub share: f64,
@@ -60,6 +62,7 @@ pub struct Population {
 
 /// A part of a sweep with lines of its own.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Segment {
     /// The x of the first point.
     pub from: f64,
@@ -75,6 +78,7 @@ pub struct Segment {
 
 /// A sweep in segments.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Segments {
     /// In order of x.
     pub segments: Vec<Segment>,

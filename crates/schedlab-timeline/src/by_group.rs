@@ -27,6 +27,7 @@ struct Sums {
 
 /// What the tasks of a control group got while they were in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct OfGroup {
     /// Tasks that ran or waited in it.
     pub tasks: u64,

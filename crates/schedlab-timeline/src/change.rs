@@ -11,6 +11,7 @@ use std::num::NonZeroU32;
 /// Changes come in order of [`crate::State::now`]. Only a loss takes effect earlier: the CPU is
 /// unknown since its last event.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Change {
     /// A CPU has another occupant.
     Switch(Switch),
@@ -158,6 +159,7 @@ pub(crate) fn concerned(change: &Change) -> [TaskId; 3] {
 
 /// A CPU's occupant changed: an interval of the CPU ended, and perhaps a task's wait.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Switch {
     /// When; not before `since`.
     pub at: Nanos,
@@ -178,11 +180,12 @@ pub struct Switch {
     /// The wait of the task in `is` that ended; `None` when it was not seen to wait.
     pub wait: Option<Wait>,
     /// The CPU on which the task in `is` ran before; `None` if the trace does not show it.
-    pub last_cpu: Option<Cpu>,
+    pub(crate) last_cpu: Option<Cpu>,
 }
 
 /// A wait for a CPU that ended with running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Wait {
     /// Since when it waited.
     pub since: Nanos,
@@ -194,6 +197,7 @@ pub struct Wait {
 
 /// A wakeup of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Runnable {
     /// The time of the wakeup.
     pub at: Nanos,
@@ -211,6 +215,7 @@ pub struct Runnable {
 
 /// Who woke a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Waker {
     /// The task that was current; [`TaskId::NONE`] on an idle CPU.
     pub task: TaskId,
@@ -222,7 +227,7 @@ pub struct Waker {
 
 /// When in a task's life it was moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum When {
+pub(crate) enum When {
     /// While it was being woken: the wakeup chose another CPU.
     Waking,
     /// While it was being created.
@@ -237,6 +242,7 @@ pub enum When {
 
 /// A task that moved to another CPU's queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Moved {
     /// The time of the move.
     pub at: Nanos,
@@ -246,15 +252,15 @@ pub struct Moved {
     pub from: Cpu,
     /// The queue on which it stood until now: `from`, unless events contradict each other; `None` when it
     /// stood on none.
-    pub queue: Option<Cpu>,
+    pub(crate) queue: Option<Cpu>,
     /// The CPU to whose queue it moved.
     pub to: Cpu,
     /// What the task did.
-    pub when: When,
+    pub(crate) when: When,
     /// Whether the stopper moved it, since `sched_setaffinity` or an exec asked for it: no decision of a wakeup or a balancer.
-    pub for_affinity: bool,
+    pub(crate) for_affinity: bool,
     /// Where the move was logged.
-    pub by_cpu: Cpu,
+    pub(crate) by_cpu: Cpu,
     /// The task that was current there.
-    pub by: TaskId,
+    pub(crate) by: TaskId,
 }

@@ -35,7 +35,7 @@ mod sums;
 
 pub(crate) use allowed::{Allowed, ClassId};
 pub use causes::{Because, Cause};
-pub use episode::{Ended, Episode, Share};
+pub use episode::{Episode, Share};
 pub use sums::{Lost, Sums};
 
 use crate::change::{Change, Runnable, Switch};
@@ -99,6 +99,7 @@ pub struct Conservation {
 
 /// What [`Conservation`] found in a trace.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct ConservationAnswer {
     /// Costliest first, at most as many as asked for.
     pub episodes: Vec<Episode>,

@@ -79,6 +79,7 @@ impl CpuRow {
 
 /// What all CPUs did.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct CpusAnswer {
     /// By number; only CPUs that belong to the trace.
     pub rows: Vec<CpuRow>,

@@ -34,6 +34,7 @@ pub enum Decision {
 
 /// A decision in a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Decided {
     /// When.
     pub at: Nanos,
@@ -53,6 +54,7 @@ impl Decided {
 
 /// The first step that differs: that of each side, `None` where a side has no more there. Both are `None` if all are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FirstDifference<S = Decided> {
     /// How many steps of the first side come before the difference.
     pub equal: usize,

@@ -9,6 +9,7 @@ use std::ops::Deref;
 
 /// A row with the reply that it belongs to.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct InReply<'a, R, A> {
     /// One row of the answer.
     pub row: &'a R,

@@ -88,6 +88,7 @@ impl Waits {
 
 /// The number, sum and distribution of waits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Delays {
     /// Nanoseconds from wakeup to running, one sample a wakeup.
     pub wakeup: Histogram,
@@ -234,6 +235,7 @@ impl Row for Waited<'_> {
 
 /// The waits of one task.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct LatencyRow {
     /// Whose delays these are.
     pub task: TaskId,
@@ -247,6 +249,7 @@ pub struct LatencyRow {
 
 /// The waits of all tasks that waited.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct LatencyAnswer {
     /// Longest single wait first; ties by pid.
     pub tasks: Vec<LatencyRow>,

@@ -86,10 +86,10 @@ pub use by_group::{ByGroup, InGroups, OfGroup};
 pub use causes::{
     Blame, Causes, CausesAnswer, ExplainedWait, Parts, TaskCauses, WaitCause, is_kernel_thread,
 };
-pub use change::{Change, Moved, Runnable, Switch, Wait, Waker, When};
+pub use change::{Change, Moved, Runnable, Switch, Wait, Waker};
 pub use check::Checked;
 pub use conservation::{
-    Because, Cause, Conservation, ConservationAnswer, Ended, Episode, Lost,
+    Because, Cause, Conservation, ConservationAnswer, Episode, Lost,
     Options as ConservationOptions, Share, Sums,
 };
 pub use cpus::{CpuRow, Cpus, CpusAnswer};
@@ -100,7 +100,7 @@ pub use in_reply::InReply;
 pub use latency::{Delays, Latency, LatencyAnswer, LatencyByCpu, LatencyRow, Waited};
 pub use locality::{Locality, LocalityAnswer, LocalityRow, Woken, WokenFar, WokenPair};
 pub use locks::{
-    HELD, LockHeld, LockKind, LockName, LockWait, Locks, LocksAnswer, WAITED_FOR, tells_of_locks,
+    HELD, LockHeld, LockName, LockWait, Locks, LocksAnswer, WAITED_FOR, tells_of_locks,
 };
 pub use longest_waits::{Worst, WorstWait};
 pub use migrations::{ChainedHop, Hop, MOVED_BY, Migrations, MigrationsAnswer, Moves};

@@ -82,6 +82,7 @@ pub struct LocalityRow {
 
 /// What [`Locality`] found in a trace.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct LocalityAnswer {
     /// Who wakes whom, by name, most first. `None` as a waker is an interrupt.
     pub matrix: Vec<WokenPair>,

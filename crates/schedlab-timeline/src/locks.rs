@@ -50,30 +50,25 @@ pub fn tells_of_locks(info: &TraceInfo) -> bool {
         || info.marks.iter().any(|mark| marked(mark).is_some())
 }
 
-/// What identifies a lock, by what the trace knows of it.
+/// What identifies a lock; [`LocksAnswer::title`] has its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LockName {
-    /// The word of a futex.
-    Word {
-        /// The process in which the address holds; `None` where the trace holds no processes.
-        process: Option<Pid>,
-        /// Its virtual address in the process.
-        address: u64,
-    },
+pub struct LockName(pub(crate) Lock);
+
+/// What the trace knows of a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Lock {
+    /// The word of a futex. The address holds in the process; `None` where the trace holds no processes.
+    Word { process: Option<Pid>, address: u64 },
     /// A lock of the kernel, by its address.
     Kernel(u64),
-    /// A lock that a program names in marks ([`HELD`], [`WAITED_FOR`]).
-    Marked {
-        /// The process of those that put the marks; `None` where the trace holds no processes.
-        process: Option<Pid>,
-        /// An index into `LocksAnswer::names`.
-        name: usize,
-    },
+    /// A lock that a program names in marks ([`HELD`], [`WAITED_FOR`]): the process of those that put the marks, where the
+    /// trace holds processes, and an index into `LocksAnswer::names`.
+    Marked { process: Option<Pid>, name: usize },
 }
 
 /// How the holder of a lock is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LockKind {
+pub(crate) enum LockKind {
     /// The kernel hands the lock over, so only its holder can release it (`FUTEX_LOCK_PI`).
     Inherits,
     /// The word names the holder, and who released it is known.
@@ -88,8 +83,7 @@ pub enum LockKind {
 
 impl LockKind {
     /// A stable name for scripts.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Inherits => "pi",
             Self::Named => "word",
@@ -217,9 +211,9 @@ impl LocksAnswer {
             },
         };
         match lock {
-            LockName::Word { process, address } => format!("{}{address:#x}", of(process)),
-            LockName::Kernel(address) => format!("kernel {address:#x}"),
-            LockName::Marked { process, name } => {
+            LockName(Lock::Word { process, address }) => format!("{}{address:#x}", of(process)),
+            LockName(Lock::Kernel(address)) => format!("kernel {address:#x}"),
+            LockName(Lock::Marked { process, name }) => {
                 format!("{}{}", of(process), self.names.get(name).map_or("", String::as_str))
             }
         }
@@ -292,7 +286,7 @@ impl Locks {
         };
         open.has_slept = true;
         let since = std::mem::replace(&mut open.since, at);
-        let name = LockName::Kernel(open.lock);
+        let name = LockName(Lock::Kernel(open.lock));
         let is_released = waker.context == Context::Task && waker.task.is_some();
         let of = self.of(name);
         if is_released {
@@ -309,7 +303,7 @@ impl Locks {
         if !one.has_slept {
             let span = Span::new(one.since, at);
             let wait = Waited { task, span, is_released: false, named: None };
-            self.of(LockName::Kernel(lock)).waits.push(wait);
+            self.of(LockName(Lock::Kernel(lock))).waits.push(wait);
         }
     }
 
@@ -323,7 +317,7 @@ impl Locks {
             return;
         };
         let process = self.process(state.task(task).pid);
-        let key = (waits, LockName::Marked { process, name }, task);
+        let key = (waits, LockName(Lock::Marked { process, name }), task);
         match phase {
             Phase::Begin => {
                 self.marks.open.insert(key, at);
@@ -369,7 +363,7 @@ impl Locks {
             if let Some(open) = all.last().filter(|_| sleeps(task)) {
                 let span = Span::new(open.since, end);
                 let wait = Waited { task, span, is_released: false, named: None };
-                self.of(LockName::Kernel(open.lock)).waits.push(wait);
+                self.of(LockName(Lock::Kernel(open.lock))).waits.push(wait);
             }
         }
         for (key, since) in std::mem::take(&mut self.marks.open) {
@@ -382,9 +376,9 @@ impl Locks {
 
 impl LockName {
     const fn address(self) -> Option<u64> {
-        match self {
-            Self::Word { address, .. } | Self::Kernel(address) => Some(address),
-            Self::Marked { .. } => None,
+        match self.0 {
+            Lock::Word { address, .. } | Lock::Kernel(address) => Some(address),
+            Lock::Marked { .. } => None,
         }
     }
 }
@@ -424,8 +418,8 @@ impl Gathered {
     /// How its holders are known; `None` if it is taken for no lock.
     fn kind(&self, name: LockName) -> Option<LockKind> {
         match (name, self.words) {
-            (LockName::Kernel(_), _) => Some(LockKind::Kernel),
-            (LockName::Marked { .. }, _) => Some(LockKind::Marked),
+            (LockName(Lock::Kernel(_)), _) => Some(LockKind::Kernel),
+            (LockName(Lock::Marked { .. }), _) => Some(LockKind::Marked),
             (_, Words { inherits: true, .. }) => Some(LockKind::Inherits),
             (_, Words { named: true, contended: false, other: false, .. }) => Some(LockKind::Named),
             (_, Words { named: false, contended: true, other: false, .. }) => Some(LockKind::Mutex),
@@ -493,7 +487,7 @@ impl Question for Locks {
         let edge = self.points.get(event.format).and_then(|point| point.read(event));
         let task = state.task_of(event.by).filter(|_| !event.by.is_idle());
         let (Some(edge), Some(task)) = (edge, task) else { return };
-        let word = |address| LockName::Word { process: self.process(event.by), address };
+        let word = |address| LockName(Lock::Word { process: self.process(event.by), address });
         match edge {
             Edge::Waits { address, is_private, word: found } => {
                 let name = word(address);
@@ -554,7 +548,7 @@ impl Question for Locks {
             // A number of another pid namespace, or a count that has the same bit, is not believed.
             let holder = |named: Option<Pid>| {
                 let is_own = |pid: &Pid| match name {
-                    LockName::Word { process, .. } => self.process(*pid) == *process,
+                    LockName(Lock::Word { process, .. }) => self.process(*pid) == *process,
                     _ => false,
                 };
                 named.filter(is_own).and_then(|pid| state.task_of(pid))

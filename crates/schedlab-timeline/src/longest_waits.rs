@@ -19,6 +19,7 @@ pub struct Worst {
 
 /// One of the longest waits of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct WorstWait {
     /// Who waited.
     pub task: TaskId,

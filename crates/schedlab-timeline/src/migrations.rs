@@ -73,6 +73,7 @@ impl Row for InReply<'_, ChainedHop, MigrationsAnswer> {
 
 /// How often tasks were moved for one reason, and how far.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Moves {
     /// How often.
     pub count: u64,

@@ -38,7 +38,9 @@ pub use grid::ParseError;
 pub use parse::parse;
 pub use print::print;
 
-use schedlab_model::{Event, EventSource, Kind, Nanos, TraceInfo, Warning};
+#[cfg(test)]
+use schedlab_model::Kind;
+use schedlab_model::{Event, EventSource, Nanos, TraceInfo, Warning};
 use std::io;
 
 /// A small trace in memory.
@@ -54,8 +56,8 @@ pub struct Trace {
 
 impl Trace {
     /// This trace, recorded without some kinds of events.
-    #[must_use]
-    pub fn without(mut self, kinds: &[Kind]) -> Self {
+    #[cfg(test)]
+    pub(crate) fn without(mut self, kinds: &[Kind]) -> Self {
         self.events.retain(|event| !kinds.contains(&event.what.kind()));
         let kept = self.info.kinds.iter().filter(|kind| !kinds.contains(kind)).collect();
         self.info.kinds = kept;

@@ -77,6 +77,7 @@ pub struct UnsleptWait {
 
 /// A time for which a task was off its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Sleep {
     /// Who slept.
     pub task: TaskId,

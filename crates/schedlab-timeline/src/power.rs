@@ -110,6 +110,7 @@ struct CpuTally {
 
 /// How often and how long a CPU was in one idle state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct IdleState {
     /// The number of the idle state, as the kernel's `cpuidle` has it.
     pub state: u64,

@@ -37,6 +37,7 @@ struct Looked {
 /// What was on a task's CPU while it waited. All together is the wait's length, but for the time between
 /// `sched_waking` and `sched_wakeup`, in which it stood on no queue, and for what lay before the window.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Meanwhile {
     /// Who ran there and how long, longest first.
     pub ran: Vec<(TaskId, Nanos)>,

@@ -77,6 +77,7 @@ impl Pairs {
 
 /// On what a request spends its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Part {
     /// The task that ended it ran.
     Ran,
@@ -161,6 +162,7 @@ impl Part {
 
 /// One request, from the begin of its mark to its end, or to the end of the window.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Request {
     /// From its begin to its end; where it is open, to the end of the window.
     pub span: Span,
@@ -176,6 +178,7 @@ pub struct Request {
 
 /// The mean request of some.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Composition {
     /// How many requests are averaged.
     pub count: usize,
@@ -187,6 +190,7 @@ pub struct Composition {
 
 /// What the requests of one name were spent on.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct RequestsAnswer {
     /// The requests that began and ended in the window, and those that had not ended and are longer than each of them
     /// already; longest first.

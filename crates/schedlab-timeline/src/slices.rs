@@ -19,6 +19,7 @@ pub struct Slices {
 
 /// An interval in which a task ran, or nothing was known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Slice {
     /// The CPU on which the task ran.
     pub cpu: Cpu,
@@ -38,6 +39,7 @@ pub struct Slice {
 
 /// An interval in which a task waited on a CPU's queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct WaitSlice {
     /// On whose queue it stood last.
     pub cpu: Cpu,
@@ -53,6 +55,7 @@ pub struct WaitSlice {
 
 /// An interval in which a task was not runnable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SleepSlice {
     /// Where it ran last.
     pub cpu: Cpu,

@@ -38,6 +38,7 @@ impl StackId {
 
 /// Time that a task was blocked, by where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BlockedIn {
     /// Where; `None` where the trace holds no stack of it.
     pub stack: Option<StackId>,

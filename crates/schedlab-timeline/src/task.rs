@@ -28,6 +28,7 @@ impl TaskId {
 
 /// Where a task is now: on a CPU, on a queue, or neither.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Activity {
     /// Not known: nothing was seen yet, events were lost, or it is on a CPU that was not observed.
     Unknown,

@@ -49,6 +49,7 @@ struct Sums {
 
 /// Time in which a task was not runnable, by how it left its CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Asleep {
     /// In an interruptible sleep (`S`), an idle kernel thread's (`I`), parked, or otherwise.
     pub sleeping: Nanos,
@@ -141,6 +142,7 @@ pub struct TaskRow {
 
 /// What all tasks did.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct TasksAnswer {
     /// Longest run time first; ties by pid.
     pub rows: Vec<TaskRow>,

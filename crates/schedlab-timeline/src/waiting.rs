@@ -106,6 +106,7 @@ impl Bin {
 
 /// How many tasks ran and waited, over time.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct WaitingAnswer {
     /// The first instant of the first bin.
     pub start: Nanos,

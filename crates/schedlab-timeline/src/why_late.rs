@@ -68,6 +68,7 @@ struct Piece {
 
 /// What a part of the interval was spent on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Doing {
     /// The task ran on a CPU.
     Runs,
@@ -129,6 +130,7 @@ impl Doing {
 
 /// A part of the interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Spent {
     /// The part of the interval.
     pub span: Span,
@@ -156,6 +158,7 @@ impl Spent {
 
 /// What the whole interval was spent on.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct WhyLateAnswer {
     /// The task whose interval this is.
     pub task: TaskId,

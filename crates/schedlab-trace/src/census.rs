@@ -6,6 +6,7 @@ use std::io;
 
 /// Counts over a whole trace, by the names under which the kernel logged the events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Census {
     /// Events by CPU, then by name (`sched_switch`, `irq_handler_entry`, `mark`).
     pub per_cpu: BTreeMap<Cpu, BTreeMap<String, u64>>,

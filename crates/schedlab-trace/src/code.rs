@@ -32,6 +32,7 @@ pub struct Code {
 
 /// A word of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Word {
     /// An address in the kernel.
     Kernel(u64),

@@ -135,8 +135,8 @@ pub fn cut(
         let written = to_dat(from, file, version, compression, part, None)
             .map_err(|error| error.of(file, to))?;
         if written.events == 0 {
-            let what = "the selected part holds no event: select another time, CPU or task".into();
-            return Err(TraceError::NoEvents { path: from.to_owned(), format: "trace", what });
+            let what = "the selected part holds no event: select another time, CPU or task";
+            return Err(TraceError::no_events(from, "trace", what));
         }
         Ok(written)
     })
@@ -199,8 +199,8 @@ fn parquet(source: &mut dyn EventSource, part: &Path) -> Result<Converted, Trace
 
 #[cfg(not(feature = "parquet"))]
 fn parquet(_source: &mut dyn EventSource, part: &Path) -> Result<Converted, TraceError> {
-    let what = "cannot write Parquet: this build lacks the feature `parquet`".into();
-    Err(TraceError::Target { path: part.to_owned(), what })
+    let what = "cannot write Parquet: this build lacks the feature `parquet`";
+    Err(TraceError::target(part, what))
 }
 
 /// Events with the arguments of other tracepoints.
@@ -222,7 +222,7 @@ fn opened(
     let timed = ticks::Timed::new(source, hz);
     timed
         .map(|timed| Box::new(timed) as Box<dyn EventSource>)
-        .ok_or_else(|| TraceError::Target { path: from.to_owned(), what: what.into() })
+        .ok_or_else(|| TraceError::target(from, what))
 }
 
 fn drive(source: &mut dyn EventSource, sink: &mut dyn EventSink) -> io::Result<Converted> {

@@ -32,7 +32,7 @@ pub(crate) fn form(path: &Path, start: &[u8]) -> Result<Form, TraceError> {
     if !first.contains(&0) && (start.len() <= SNIFFED || text::has_event(start)) {
         return Ok(Form::Text);
     }
-    Err(TraceError::Unknown { path: path.to_owned(), seen: seen(first) })
+    Err(TraceError::unknown(path, &seen(first)))
 }
 
 /// Whether what starts with it is a trace, as far as it shows: a text must hold an event.

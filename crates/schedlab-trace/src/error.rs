@@ -8,81 +8,84 @@ use std::path::{Path, PathBuf};
 /// Only what leaves nothing to read is an error; what is wrong inside a trace is a
 /// [`schedlab_model::Warning`] of its source.
 #[derive(Debug, thiserror::Error)]
+#[error("{}: {message}", path.display())]
+pub struct TraceError {
+    kind: TraceErrorKind,
+    path: PathBuf,
+    message: String,
+}
+
+/// What kind of failure a [`TraceError`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum TraceError {
+pub enum TraceErrorKind {
     /// The operating system refused.
-    #[error("{}: {reason}", path.display())]
-    Io {
-        /// The path of the file.
-        path: PathBuf,
-        /// Its reason; part of the message, so not told again as its source.
-        reason: io::Error,
-    },
+    Io,
     /// The file has no bytes.
-    #[error("{}: the file is empty (0 bytes): record the trace again", path.display())]
-    Empty {
-        /// The path of the file.
-        path: PathBuf,
-    },
-    /// No format that is known here.
-    #[error(
-        "{}: unknown trace format ({seen} at offset 0): use trace.dat, perf.data, Perfetto or \
-         ftrace text",
-        path.display()
-    )]
-    Unknown {
-        /// The path of the file.
-        path: PathBuf,
-        /// What the file begins with, in words.
-        seen: String,
-    },
+    Empty,
+    /// The file has no format that this crate knows.
+    Unknown,
     /// The right format, but its start cannot be read, so nothing can.
-    #[error("{}: {format}: {what} (at offset {offset})", path.display())]
-    Broken {
-        /// The path of the file.
-        path: PathBuf,
-        /// The format that it was taken for.
-        format: &'static str,
-        /// Where reading stopped, in bytes from the start.
-        offset: u64,
-        /// What is wrong there.
-        what: String,
-    },
+    Broken,
     /// A sound file that holds no scheduler trace.
-    #[error("{}: {format}: {what}", path.display())]
-    NoEvents {
-        /// The path of the file.
-        path: PathBuf,
-        /// The name of the format.
-        format: &'static str,
-        /// What it holds instead, and how to record what is needed.
-        what: String,
-    },
+    NoEvents,
     /// Nothing can be written under that name.
-    #[error("{}: {what}", path.display())]
-    Target {
-        /// The file that was asked for.
-        path: PathBuf,
-        /// Why not, and what can be.
-        what: String,
-    },
+    Target,
 }
 
 impl TraceError {
     /// Wraps an I/O error with the file that it concerns.
     pub fn io(path: &Path, reason: io::Error) -> Self {
-        Self::Io { path: path.to_owned(), reason }
+        Self::new(TraceErrorKind::Io, path, reason.to_string())
+    }
+
+    /// The kind of failure; the message says the rest.
+    #[must_use]
+    pub const fn kind(&self) -> TraceErrorKind {
+        self.kind
+    }
+
+    fn new(kind: TraceErrorKind, path: &Path, message: String) -> Self {
+        Self { kind, path: path.to_owned(), message }
+    }
+
+    pub(crate) fn empty(path: &Path) -> Self {
+        let message = "the file is empty (0 bytes): record the trace again".to_owned();
+        Self::new(TraceErrorKind::Empty, path, message)
+    }
+
+    /// `seen` says in words what the file begins with.
+    pub(crate) fn unknown(path: &Path, seen: &str) -> Self {
+        let message = format!(
+            "unknown trace format ({seen} at offset 0): use trace.dat, perf.data, Perfetto or ftrace text"
+        );
+        Self::new(TraceErrorKind::Unknown, path, message)
+    }
+
+    /// Reading stopped at `offset`, in bytes from the start; `what` is wrong there.
+    pub(crate) fn broken(path: &Path, format: &str, offset: u64, what: &str) -> Self {
+        let message = format!("{format}: {what} (at offset {offset})");
+        Self::new(TraceErrorKind::Broken, path, message)
+    }
+
+    /// `what` says what the file holds instead, and how to record what is needed.
+    pub(crate) fn no_events(path: &Path, format: &str, what: &str) -> Self {
+        Self::new(TraceErrorKind::NoEvents, path, format!("{format}: {what}"))
+    }
+
+    /// `what` says why the file cannot be written, and what can be.
+    pub(crate) fn target(path: &Path, what: &str) -> Self {
+        Self::new(TraceErrorKind::Target, path, what.to_owned())
     }
 
     /// This error, naming `to` where it named `part`: `to` was written under the name `part` first.
     #[must_use]
-    pub fn of(self, part: &Path, to: &Path) -> Self {
-        match self {
-            Self::Io { path, reason } if path == part => Self::Io { path: to.to_owned(), reason },
-            Self::Target { path, what } if path == part => {
-                Self::Target { path: to.to_owned(), what }
+    pub(crate) fn of(self, part: &Path, to: &Path) -> Self {
+        match self.kind {
+            TraceErrorKind::Io | TraceErrorKind::Target if self.path == part => {
+                Self { path: to.to_owned(), ..self }
             }
-            other => other,
+            _ => self,
         }
     }
 }

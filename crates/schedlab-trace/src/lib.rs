@@ -71,7 +71,7 @@ pub use convert::{
 };
 pub use dat::RecordSource;
 pub use encoding::Encoding;
-pub use error::TraceError;
+pub use error::{TraceError, TraceErrorKind};
 pub use event_writer::EventWriter;
 pub use function_names::{Function, FunctionNames, KernelId, MappedFile, Names};
 pub use new_file::{NewFile, remove_unfinished, replace, write_file};

@@ -144,8 +144,7 @@ impl Member {
 }
 
 fn refused(input: &Input, what: &str) -> TraceError {
-    let path = input.path().to_owned();
-    TraceError::NoEvents { path, format: "zip archive", what: what.into() }
+    TraceError::no_events(input.path(), "zip archive", what)
 }
 
 /// The only file of an archive, or the only one of its files that is a trace.

@@ -3,7 +3,7 @@
 use crate::background_source;
 use crate::dat::{self, DatReader};
 use crate::detect::{Form, SNIFFED, form, seen};
-use crate::error::TraceError;
+use crate::error::{TraceError, TraceErrorKind};
 use crate::input::Input;
 use crate::perf::PerfReader;
 use crate::{Options, perfetto, pipe_input, text};
@@ -37,7 +37,7 @@ impl Trace {
         let count = input.read_at(0, &mut start).map_err(|error| TraceError::io(&path, error))?;
         start.truncate(count);
         if start.is_empty() {
-            return Err(TraceError::Empty { path });
+            return Err(TraceError::empty(&path));
         }
         match form(&path, &start)? {
             Form::Dat => Self::dat(input, options),
@@ -50,11 +50,11 @@ impl Trace {
             }
             Form::Text => {
                 if let Some(what) = refused(&input).map_err(|error| TraceError::io(&path, error))? {
-                    return Err(TraceError::NoEvents { path, format: "text", what });
+                    return Err(TraceError::no_events(&path, "text", &what));
                 }
                 match text::TextReader::open(input)? {
                     Some(reader) => Ok(Self::any(reader)),
-                    None => Err(TraceError::Unknown { path, seen: seen(&start) }),
+                    None => Err(TraceError::unknown(&path, &seen(&start))),
                 }
             }
         }
@@ -65,7 +65,7 @@ impl Trace {
         let again = input.again().map_err(|error| TraceError::io(input.path(), error))?;
         let (ahead, reader) = match DatReader::open(input, options) {
             // No pages, but perhaps the text of a latency tracer.
-            Err(error @ TraceError::NoEvents { .. }) => {
+            Err(error) if error.kind() == TraceErrorKind::NoEvents => {
                 let reader = match dat::text_of(&again) {
                     Some(offset) => text::TextReader::open_at(again, offset)?,
                     None => None,

@@ -37,6 +37,13 @@ pub enum WaitCause {
     Fair,
 }
 
+/// How a cause is called in each place.
+struct Words {
+    name: &'static str,
+    title: &'static str,
+    about: &'static str,
+}
+
 impl WaitCause {
     /// All causes in the order in which they are tried.
     pub const ALL: [Self; 14] = [
@@ -59,75 +66,91 @@ impl WaitCause {
     /// As a word in JSON and CSV.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Unknown => "unknown",
-            Self::Offline => "offline",
-            Self::Throttled => "throttled",
-            Self::HeldBack => "held_back",
-            Self::HandingOver => "handing_over",
-            Self::Interrupt => "interrupt",
-            Self::Pinned => "pinned",
-            Self::Misplaced => "misplaced",
-            Self::KernelThread => "kernel_thread",
-            Self::Deadline => "deadline_task",
-            Self::RealTime => "real_time_task",
-            Self::OwnGroup => "own_group",
-            Self::OtherGroup => "other_group",
-            Self::Fair => "competition",
-        }
+        self.words().name
     }
 
     /// In a table for people.
     #[must_use]
     pub const fn title(self) -> &'static str {
-        match self {
-            Self::Unknown => "unknown",
-            Self::Offline => "offline",
-            Self::Throttled => "throttled",
-            Self::HeldBack => "held back (limit unknown)",
-            Self::HandingOver => "handing over",
-            Self::Interrupt => "interrupts",
-            Self::Pinned => "pinned",
-            Self::Misplaced => "misplaced",
-            Self::KernelThread => "competition: kernel threads",
-            Self::Deadline => "competition: deadline tasks",
-            Self::RealTime => "competition: real-time tasks",
-            Self::OwnGroup => "competition: own group",
-            Self::OtherGroup => "competition: other groups",
-            Self::Fair => "competition",
-        }
+        self.words().title
     }
 
     /// In a sentence, for legends and the tables of the documentation.
     #[must_use]
     pub const fn about(self) -> &'static str {
+        self.words().about
+    }
+
+    const fn words(self) -> Words {
         match self {
-            Self::Unknown => {
-                "What its CPU did is not known, or whether its group's budget was used up."
+            Self::Unknown => Words {
+                name: "unknown",
+                title: "unknown",
+                about: "What its CPU did is not known, or whether its group's budget was used up.",
+            },
+            Self::Offline => {
+                Words { name: "offline", title: "offline", about: "Its CPU was taken out of use." }
             }
-            Self::Offline => "Its CPU was taken out of use.",
-            Self::Throttled => {
-                "Its control group had used up its CPU quota, or a deadline or real-time task its own budget."
-            }
-            Self::HeldBack => {
-                "Its CPU idled beside it for over 1 ms: a limit that the trace does not hold."
-            }
-            Self::HandingOver => {
-                "Its CPU idled and was about to switch to it, or the wakeup was choosing a CPU."
-            }
-            Self::Interrupt => {
-                "Its CPU handled an interrupt; where interrupts were not recorded, the time counts for the interrupted task."
-            }
-            Self::Pinned => "Another CPU was free where the task was not allowed to run.",
-            Self::Misplaced => {
-                "Another CPU was free where the task may run; if the affinity is not known, it is taken to run anywhere."
-            }
-            Self::KernelThread => "A kernel thread ran.",
-            Self::Deadline => "A deadline task ran.",
-            Self::RealTime => "A real-time task ran.",
-            Self::OwnGroup => "Another fair task of its control group ran.",
-            Self::OtherGroup => "A fair task of another control group ran.",
-            Self::Fair => "Another fair task ran, and the trace does not tell the groups.",
+            Self::Throttled => Words {
+                name: "throttled",
+                title: "throttled",
+                about: "Its control group had used up its CPU quota, or a deadline or real-time task its own budget.",
+            },
+            Self::HeldBack => Words {
+                name: "held_back",
+                title: "held back (limit unknown)",
+                about: "Its CPU idled beside it for over 1 ms: a limit that the trace does not hold.",
+            },
+            Self::HandingOver => Words {
+                name: "handing_over",
+                title: "handing over",
+                about: "Its CPU idled and was about to switch to it, or the wakeup was choosing a CPU.",
+            },
+            Self::Interrupt => Words {
+                name: "interrupt",
+                title: "interrupts",
+                about: "Its CPU handled an interrupt; where interrupts were not recorded, the time counts for the interrupted task.",
+            },
+            Self::Pinned => Words {
+                name: "pinned",
+                title: "pinned",
+                about: "Another CPU was free where the task was not allowed to run.",
+            },
+            Self::Misplaced => Words {
+                name: "misplaced",
+                title: "misplaced",
+                about: "Another CPU was free where the task may run; if the affinity is not known, it is taken to run anywhere.",
+            },
+            Self::KernelThread => Words {
+                name: "kernel_thread",
+                title: "competition: kernel threads",
+                about: "A kernel thread ran.",
+            },
+            Self::Deadline => Words {
+                name: "deadline_task",
+                title: "competition: deadline tasks",
+                about: "A deadline task ran.",
+            },
+            Self::RealTime => Words {
+                name: "real_time_task",
+                title: "competition: real-time tasks",
+                about: "A real-time task ran.",
+            },
+            Self::OwnGroup => Words {
+                name: "own_group",
+                title: "competition: own group",
+                about: "Another fair task of its control group ran.",
+            },
+            Self::OtherGroup => Words {
+                name: "other_group",
+                title: "competition: other groups",
+                about: "A fair task of another control group ran.",
+            },
+            Self::Fair => Words {
+                name: "competition",
+                title: "competition",
+                about: "Another fair task ran, and the trace does not tell the groups.",
+            },
         }
     }
 

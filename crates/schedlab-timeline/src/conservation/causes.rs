@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 
 /// The first wrong decision of an episode: why its first waiter came to an overloaded CPU, or stayed there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Cause {
     /// It was woken on the CPU of its waker, which went on running, while another was free.
     OnWakersCpu,

@@ -15,6 +15,7 @@ const TASKS_MAX: usize = 16;
 
 /// A maximal time in which a task waits on one overloaded CPU while a CPU that it may use is free.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Episode {
     /// The time at which the episode began.
     pub start: Nanos,
@@ -37,7 +38,7 @@ pub struct Episode {
     /// Number of further tasks that waited, beyond those listed.
     pub more_tasks: u32,
     /// Why no task waits beside a free CPU any more.
-    pub ended: Ended,
+    pub(crate) ended: Ended,
 }
 
 impl Episode {
@@ -47,10 +48,17 @@ impl Episode {
         let others = self.tasks.iter().filter(|share| share.task != self.task);
         others.count() + self.more_tasks as usize
     }
+
+    /// Why no task waits beside a free CPU any more, in words, behind "it ended when".
+    #[must_use]
+    pub fn ended_when(&self) -> String {
+        self.ended.sentence()
+    }
 }
 
 /// One task's part of an episode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Share {
     /// Who waited.
     pub task: TaskId,
@@ -97,7 +105,7 @@ impl<A> Row for InReply<'_, Episode, A> {
             "idle_cpus" = row.idle.iter().collect::<Vec<Cpu>>(), "CPUs that were free at some time meanwhile.";
             "ended" = row.ended.name(), "How the episode ended.";
             "ended_cpu" = row.ended.moved_to(), "The CPU to which a waiter moved.";
-            "ended_when" = row.ended.sentence(), "It ended when this happened, in a sentence.";
+            "ended_when" = row.ended_when(), "It ended when this happened, in a sentence.";
             "seen" = row.because.sentence(row.overloaded, &row.reply.state), "What the events show, in a sentence.";
             "inferred" = row.because.inferred(), "What follows from it, in a sentence.";
         });
@@ -107,7 +115,7 @@ impl<A> Row for InReply<'_, Episode, A> {
 
 /// How an episode ended, as the events show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub(crate) enum Ended {
     /// The last waiter came to run where it waited.
     Ran,
     /// The last waiter was moved to another CPU.
@@ -149,7 +157,7 @@ impl Ended {
 
     /// In words, behind "it ended when".
     #[must_use]
-    pub fn sentence(self) -> String {
+    pub(crate) fn sentence(self) -> String {
         match self {
             Self::Ran => "the last waiter ran there".to_owned(),
             Self::Moved(to) => format!("the last waiter was moved to CPU {to}"),

@@ -9,6 +9,7 @@ use schedlab_model::{Cpu, CpuSet, Nanos};
 /// Times during which work conservation was violated somewhere, by definition. None of these knows
 /// affinity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Sums {
     /// SchedViz, wall time: at least one CPU was free and at least one overloaded.
     pub schedviz_wall: Nanos,
@@ -105,6 +106,7 @@ impl Integrals {
 
 /// CPU time that was lost on the whole machine: the size of the matching, integrated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Lost {
     /// With every CPU allowed to tasks of unknown affinity, and no CPU free of which nothing is known.
     pub cpus: Nanos,

@@ -49,7 +49,7 @@ pub struct LockWait {
     /// The lock that the task waited for.
     pub lock: LockName,
     /// How its holders are known.
-    pub kind: LockKind,
+    pub(crate) kind: LockKind,
     /// Who waited.
     pub task: TaskId,
     /// From when until when.
@@ -58,6 +58,14 @@ pub struct LockWait {
     pub holder: Option<TaskId>,
     /// How long holders had no CPU meanwhile.
     pub stalled: Nanos,
+}
+
+impl LockWait {
+    /// How its holders are known: `pi`, `word`, `mutex`, `kernel` or `marks`.
+    #[must_use]
+    pub const fn known_by(&self) -> &'static str {
+        self.kind.name()
+    }
 }
 
 impl LockHeld {

@@ -1,7 +1,8 @@
 //! Who waited for locks and what their holders did, by hand arithmetic on timelines as text. A column is a microsecond.
 
+use crate::locks::{Lock, LockKind};
 use crate::tests::fired::{self, Fired};
-use crate::{Cut, LockHeld, LockKind, LockName, Locks, LocksAnswer, Reply, ask_within};
+use crate::{Cut, LockHeld, LockName, Locks, LocksAnswer, Reply, ask_within};
 use schedlab_model::{Nanos, Pid, TraceInfo};
 
 const ENTER: &str = "sys_enter_futex";
@@ -225,7 +226,7 @@ fn the_holder_of_a_lock_of_the_kernel_is_who_woke_the_task_that_slept() {
     let reply = asked(text, &fired);
     let a = ("A".into(), 1, [6_100, 3_100, 3_000, 0, 0]);
     assert_eq!(all(&reply), [a, ("nobody".into(), 1, [400, 0, 0, 0, 400])]);
-    assert_eq!(reply.answer.rows[0].lock, LockName::Kernel(0xffff_0070));
+    assert_eq!(reply.answer.rows[0].lock, LockName(Lock::Kernel(0xffff_0070)));
 }
 
 #[test]

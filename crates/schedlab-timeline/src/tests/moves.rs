@@ -1,8 +1,9 @@
 //! Chains of migrations, locality and the worst waits, on timelines as text. A column is a microsecond.
 
+use crate::change::When;
 use crate::{
     Cpus, LatencyByCpu, Locality, LocalityAnswer, Migrations, MigrationsAnswer, Question,
-    RanInstead, Reply, Tasks, When, Worst, ask, notation,
+    RanInstead, Reply, Tasks, Worst, ask, notation,
 };
 use schedlab_model::{Cpu, Distance, Nanos, Pid, Place, Topology, What};
 

@@ -52,6 +52,7 @@ impl Line {
 
 /// A page of a trace's events.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct List {
     /// The events, in order of time.
     pub lines: Vec<Line>,

@@ -25,7 +25,7 @@ type Interval = (u64, u64);
 /// The source is no trace, its clock counts nanoseconds, or no such event lies beside switches.
 pub fn tick_hz(from: &Path) -> Result<NonZeroU64, TraceError> {
     let mut source = open_whole(from, &ConvertOptions::default())?;
-    let refused = |what: &str| TraceError::Target { path: from.to_owned(), what: what.into() };
+    let refused = |what: &str| TraceError::target(from, what);
     if !matches!(source.info().clock, Clock::Ticks(_)) {
         return Err(refused("its clock counts nanoseconds, not ticks: leave --tick-hz out"));
     }

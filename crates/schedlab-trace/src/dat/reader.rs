@@ -84,18 +84,12 @@ impl DatReader {
 
     /// `all`: also what is large and only passed on.
     pub(crate) fn open_as(input: Input, options: &Options, all: bool) -> Result<Self, TraceError> {
-        let head = read_head::read(&input).map_err(|stop| TraceError::Broken {
-            path: input.path().to_owned(),
-            format: "trace.dat",
-            offset: stop.offset,
-            what: stop.what,
+        let head = read_head::read(&input).map_err(|stop| {
+            TraceError::broken(input.path(), "trace.dat", stop.offset, &stop.what)
         })?;
         if head.text.is_some() && head.buffers.iter().all(|buffer| buffer.cpus.is_empty()) {
-            return Err(TraceError::NoEvents {
-                path: input.path().to_owned(),
-                format: "trace.dat",
-                what: "holds the text of a latency tracer, but no events".into(),
-            });
+            let what = "holds the text of a latency tracer, but no events";
+            return Err(TraceError::no_events(input.path(), "trace.dat", what));
         }
         let names_functions = options.arguments
             && formats(&head.header)

@@ -8,6 +8,7 @@ use std::num::NonZeroU64;
 
 /// The version of the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Version {
     /// What every trace-cmd and KernelShark reads.
     #[default]
@@ -18,6 +19,7 @@ pub enum Version {
 
 /// How a version 7 file is compressed. Version 6 knows none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Compression {
     /// The file is not compressed.
     #[default]

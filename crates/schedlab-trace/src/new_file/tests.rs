@@ -38,7 +38,7 @@ fn what_fails_leaves_what_was_there() {
     std::fs::write(&file, "old").unwrap();
     let failed = replace(&file, |part| {
         std::fs::write(part, "half").unwrap();
-        Err::<(), _>(TraceError::Empty { path: part.to_owned() })
+        Err::<(), _>(TraceError::empty(part))
     });
     assert!(failed.is_err());
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "old");

@@ -69,12 +69,9 @@ pub(crate) fn joined(folder: &Path) -> Result<Option<File>, TraceError> {
     }
     let encoding = Encoding { big_endian: magic == MAGIC_BIG, long: 8 };
     let mut head = Head::new(encoding);
-    let range = head.read(&main).map_err(|stop| TraceError::Broken {
-        path: path.clone(),
-        format: "perf.data",
-        offset: stop.offset,
-        what: stop.what,
-    })?;
+    let range = head
+        .read(&main)
+        .map_err(|stop| TraceError::broken(&path, "perf.data", stop.offset, &stop.what))?;
     let end = range.end;
     let mut streams = vec![Records::new(encoding, range)];
     let mut inputs = vec![main.again().map_err(failed)?];

@@ -85,12 +85,7 @@ impl RoundReader {
         names: Option<Names>,
     ) -> Result<(Self, Round), TraceError> {
         let path = input.path().to_owned();
-        let broken = |stop: Stop| TraceError::Broken {
-            path: path.clone(),
-            format: "perf.data",
-            offset: stop.offset,
-            what: stop.what,
-        };
+        let broken = |stop: Stop| TraceError::broken(&path, "perf.data", stop.offset, &stop.what);
         let mut start = [0; 16];
         let count = input.read_at(0, &mut start).map_err(|error| TraceError::io(&path, error))?;
         if count < 16 {
@@ -139,7 +134,7 @@ impl RoundReader {
         let has_tracepoints = reader.head.tracing.is_some() && reader.head.has_tracepoints;
         if !has_tracepoints && !reader.head.has_switches {
             let what = reader.lacks(&round);
-            return Err(TraceError::NoEvents { path, format: "perf.data", what });
+            return Err(TraceError::no_events(&path, "perf.data", &what));
         }
         Ok((reader, round))
     }

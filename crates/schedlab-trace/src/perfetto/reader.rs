@@ -138,13 +138,9 @@ impl PerfettoReader {
             warnings.push(Warning::new("trace-cut", what, remedy));
         }
         if scan.lanes.values().all(Vec::is_empty) && scan.other_kernel.is_empty() {
-            return Err(TraceError::NoEvents {
-                path,
-                format: "perfetto",
-                what:
-                    "holds no scheduler events: record with ftrace's sched_switch and sched_waking"
-                        .into(),
-            });
+            let what =
+                "holds no scheduler events: record with ftrace's sched_switch and sched_waking";
+            return Err(TraceError::no_events(&path, "perfetto", what));
         }
         scan.processes_of_threads();
         let marks = scan.marks();

@@ -9,7 +9,7 @@ use schedlab_timeline::{
     Conservation, ConservationOptions, Cpus, CpusAnswer, Doing, InReply, Latency, LatencyAnswer,
     Power, Question, Reply, TaskRow, Tasks, TasksAnswer, WhyLate, WithArguments, ask,
 };
-use schedlab_trace::{Options, TraceError};
+use schedlab_trace::{Options, TraceErrorKind};
 use std::path::{Path, PathBuf};
 
 fn path(name: &str) -> PathBuf {
@@ -32,7 +32,7 @@ fn row(reply: &Reply<TasksAnswer>, pid: i32) -> Option<&TaskRow> {
 
 fn refused(name: &str) -> String {
     match schedlab_trace::open(&path(name)) {
-        Err(error @ TraceError::NoEvents { .. }) => error.to_string(),
+        Err(error) if error.kind() == TraceErrorKind::NoEvents => error.to_string(),
         Err(other) => panic!("{name}: {other}"),
         Ok(_) => panic!("{name} was opened"),
     }

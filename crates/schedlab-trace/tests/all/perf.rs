@@ -6,7 +6,7 @@ use crate::perf_file::{
 };
 use schedlab_model::{Event, EventSource, What};
 use schedlab_trace::dat::{Compression, Version};
-use schedlab_trace::{Census, Encoding, TraceError, open, open_bytes};
+use schedlab_trace::{Census, Encoding, TraceErrorKind, open, open_bytes};
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::Path;
@@ -78,7 +78,7 @@ fn a_file_without_tracepoints_is_refused_with_the_way_out() {
     let name = "fibo.compressed2.pipe.data";
     let Some(path) = data("traces").map(|dir| dir.join(name)) else { return };
     let error = open(&path).err().unwrap();
-    assert!(matches!(error, TraceError::NoEvents { .. }), "{error:?}");
+    assert_eq!(error.kind(), TraceErrorKind::NoEvents, "{error:?}");
     let text = error.to_string();
     assert!(text.contains(name) && text.contains("no tracepoints"), "{text}");
     assert!(text.contains("perf sched record"), "{text}");
@@ -206,7 +206,7 @@ fn the_folder_of_a_recording_with_threads_is_read_as_one_file() {
     let expected = events(open_bytes(Path::new("x"), whole).unwrap().as_mut());
     assert_eq!((events(joined.as_mut()), joined.warnings().len()), (expected, 0));
     std::fs::write(folder.join("data"), "no perf.data").unwrap();
-    assert!(matches!(open(&folder), Err(TraceError::Io { .. })));
+    assert!(open(&folder).is_err_and(|error| error.kind() == TraceErrorKind::Io));
 }
 
 #[test]

@@ -127,7 +127,7 @@ impl Ranks {
         let Some(shift) = &self.shift else {
             return (f64::NEG_INFINITY, f64::NAN, f64::INFINITY);
         };
-        let Shift { low, estimate, high } = shift.interval(level);
+        let Shift { low, estimate, high, .. } = shift.interval(level);
         let (low, high) = match self.guard > 1.0 - level {
             true => (low.min(0.0), high.max(0.0)),
             false => (low, high),

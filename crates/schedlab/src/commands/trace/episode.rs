@@ -35,7 +35,7 @@ pub(super) fn to_text(episode: &InReply<'_, Episode, ConservationAnswer>) -> Str
     let _ = writeln!(text, "    inferred: {}", because.inferred());
     let place = because.instead.map(|cpu| format!("should have run on CPU {cpu}; "));
     let place = place.unwrap_or_default();
-    let _ = writeln!(text, "    {place}ended when {}", episode.ended.sentence());
+    let _ = writeln!(text, "    {place}ended when {}", episode.ended_when());
     text
 }
 

@@ -275,7 +275,7 @@ struct Walked<'a> {
 
 impl<'a> Walked<'a> {
     fn of(answer: &'a WhyLateAnswer, state: &'a State, origin: Nanos) -> Self {
-        let WhyLateAnswer { task, spent, occupants, blocked, stacks } = answer;
+        let WhyLateAnswer { task, spent, occupants, blocked, stacks, .. } = answer;
         Self { asked: *task, spent, occupants, blocked, stacks, state, origin }
     }
 

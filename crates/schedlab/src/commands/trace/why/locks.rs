@@ -103,7 +103,7 @@ impl Row for Waited<'_> {
             "start_ns" = At(row.0.span.start), "Where it begins.";
             "end_ns" = At(row.0.span.end), "Where it ends: the task was woken, or has the lock.";
             "lock" = row.lock(), "Process and address of the lock, or the name that marks give it.";
-            "known_by" = row.0.kind.name(), "How the holder is known: `pi`, `word`, `mutex`, `kernel` or `marks`.";
+            "known_by" = row.0.known_by(), "How the holder is known: `pi`, `word`, `mutex`, `kernel` or `marks`.";
             "holder_pid" = row.0.holder.map(|task| row.0.reply.state.task(task).pid), "The task (thread) that held it longest meanwhile; `null` if that is not known.";
             "holder" = row.0.holder.map(|task| row.0.reply.state.name(task)), "Its name at the end.";
             "holder_stalled_ns" = row.0.stalled, "How long holders waited for a CPU, or were throttled, meanwhile.";
