@@ -150,7 +150,7 @@ fn to_dat(
     part: &Part,
     hz: Option<NonZeroU64>,
 ) -> Result<Converted, TraceError> {
-    let failed = |error| TraceError::io(file, error);
+    let failed = |error| TraceError::io(file, &error);
     if hz.is_some() {
         opened(from, &Options::default(), hz)?;
     }
@@ -167,7 +167,7 @@ fn write(
     target: Target,
     options: &ConvertOptions,
 ) -> Result<Converted, TraceError> {
-    let failed = |error| TraceError::io(part, error);
+    let failed = |error| TraceError::io(part, &error);
     if let Target::Dat(version, compression) = target {
         return to_dat(from, part, version, compression, &Part::default(), options.tick_hz);
     }
@@ -192,7 +192,7 @@ fn write(
 
 #[cfg(feature = "parquet")]
 fn parquet(source: &mut dyn EventSource, part: &Path) -> Result<Converted, TraceError> {
-    let failed = |error| TraceError::io(part, error);
+    let failed = |error| TraceError::io(part, &error);
     let mut events = events::Events::create(part).map_err(failed)?;
     drive(source, &mut events).map_err(failed)
 }

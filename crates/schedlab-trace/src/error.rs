@@ -35,7 +35,7 @@ pub enum TraceErrorKind {
 
 impl TraceError {
     /// Wraps an I/O error with the file that it concerns.
-    pub fn io(path: &Path, reason: io::Error) -> Self {
+    pub fn io(path: &Path, reason: &io::Error) -> Self {
         Self::new(TraceErrorKind::Io, path, reason.to_string())
     }
 

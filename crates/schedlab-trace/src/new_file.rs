@@ -52,7 +52,7 @@ pub fn replace<T, E: From<TraceError>>(
     to: &Path,
     write: impl FnOnce(&Path) -> Result<T, E>,
 ) -> Result<T, E> {
-    let failed = |error| TraceError::io(to, error);
+    let failed = |error| TraceError::io(to, &error);
     let file = NewFile::create(to).map_err(failed)?;
     let written = write(file.path())?;
     file.keep().map_err(failed)?;

@@ -23,7 +23,7 @@ const MEMBERS: usize = 1000;
 /// The bytes of the trace that `input` holds packed; `None` if it is not packed.
 pub(crate) fn unpacked(input: &Input) -> Result<Option<Box<dyn Read>>, TraceError> {
     let mut start = [0; SNIFFED];
-    let failed = |error| TraceError::io(input.path(), error);
+    let failed = |error| TraceError::io(input.path(), &error);
     let count = input.read_at(0, &mut start).map_err(failed)?;
     let start = &start[..count];
     let whole = |at: usize| input.section(at as u64, input.len());
@@ -115,7 +115,7 @@ impl Member {
         let refused = |what: &str| refused(input, &format!("{}: {what}", self.name));
         // The lengths of the names before the bytes stand once more, and need not be the same.
         let mut head = [0; 30];
-        let failed = |error| TraceError::io(input.path(), error);
+        let failed = |error| TraceError::io(input.path(), &error);
         let count = input.read_at(self.at.into(), &mut head).map_err(failed)?;
         if count < head.len() || !head.starts_with(ZIP) || self.packed == u32::MAX {
             return Err(refused("its place in the archive is not valid, or beyond 4 GiB"));
@@ -149,7 +149,7 @@ fn refused(input: &Input, what: &str) -> TraceError {
 
 /// The only file of an archive, or the only one of its files that is a trace.
 fn member(input: &Input) -> Result<Box<dyn Read>, TraceError> {
-    let directory = directory(input).map_err(|error| TraceError::io(input.path(), error))?;
+    let directory = directory(input).map_err(|error| TraceError::io(input.path(), &error))?;
     let directory = directory.ok_or_else(|| refused(input, "its directory is missing or cut"))?;
     let mut members = Vec::new();
     let mut entry = directory.as_slice();

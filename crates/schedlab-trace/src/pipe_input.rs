@@ -38,7 +38,7 @@ pub(crate) const STDIN: &str = "-";
 
 /// What is at `path`, to be read by windows; `-` is the standard input.
 pub(crate) fn input(path: &Path) -> Result<Input, TraceError> {
-    let failed = |error| TraceError::io(path, error);
+    let failed = |error| TraceError::io(path, &error);
     let file = open(path).map_err(failed)?;
     let meta = file.metadata().map_err(failed)?;
     if meta.is_dir() {
@@ -72,7 +72,7 @@ fn open(path: &Path) -> io::Result<File> {
 /// All that `pipe` gives, as a file. What is no trace may never end, so the first bytes decide whether the rest is worth
 /// its room.
 fn take(mut pipe: impl Read, path: &Path, meta: &Metadata) -> Result<File, TraceError> {
-    let failed = |error| TraceError::io(path, error);
+    let failed = |error| TraceError::io(path, &error);
     let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
     let key = Source::of(meta);
     if let Some(file) = taken.get(&key) {

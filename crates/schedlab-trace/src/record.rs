@@ -14,7 +14,7 @@ use std::path::Path;
 pub fn open_records(path: &Path) -> Result<Option<Box<dyn RecordSource>>, TraceError> {
     let input = pipe_input::input(path)?;
     let mut start = [0; 16];
-    let count = input.read_at(0, &mut start).map_err(|error| TraceError::io(path, error))?;
+    let count = input.read_at(0, &mut start).map_err(|error| TraceError::io(path, &error))?;
     let start = &start[..count];
     if start.starts_with(dat::MAGIC) {
         return Ok(Some(Box::new(DatReader::open_as(input, &Options::default(), true)?)));

@@ -34,7 +34,7 @@ impl Trace {
     pub(crate) fn of(input: Input, options: &Options) -> Result<Self, TraceError> {
         let path = input.path().to_owned();
         let mut start = vec![0; SNIFFED];
-        let count = input.read_at(0, &mut start).map_err(|error| TraceError::io(&path, error))?;
+        let count = input.read_at(0, &mut start).map_err(|error| TraceError::io(&path, &error))?;
         start.truncate(count);
         if start.is_empty() {
             return Err(TraceError::empty(&path));
@@ -49,7 +49,7 @@ impl Trace {
                 Ok(Self::any(perfetto::PerfettoReader::open(input, options.arguments)?))
             }
             Form::Text => {
-                if let Some(what) = refused(&input).map_err(|error| TraceError::io(&path, error))? {
+                if let Some(what) = refused(&input).map_err(|error| TraceError::io(&path, &error))? {
                     return Err(TraceError::no_events(&path, "text", &what));
                 }
                 match text::TextReader::open(input)? {
@@ -62,7 +62,7 @@ impl Trace {
 
     /// Opens a trace.dat, with as many threads as the options allow.
     fn dat(input: Input, options: &Options) -> Result<Self, TraceError> {
-        let again = input.again().map_err(|error| TraceError::io(input.path(), error))?;
+        let again = input.again().map_err(|error| TraceError::io(input.path(), &error))?;
         let (ahead, reader) = match DatReader::open(input, options) {
             // No pages, but perhaps the text of a latency tracer.
             Err(error) if error.kind() == TraceErrorKind::NoEvents => {

@@ -78,7 +78,7 @@ pub fn list(
     limit: usize,
     names: Option<Names>,
 ) -> Result<List, TraceError> {
-    let failed = |error| TraceError::io(path, error);
+    let failed = |error| TraceError::io(path, &error);
     let options = Options { arguments: true, names, ..Options::default() };
     let mut source = open_with(path, &options)?;
     let mut names = TaskNames::new(source.info().comms.clone());

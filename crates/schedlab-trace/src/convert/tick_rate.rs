@@ -29,7 +29,7 @@ pub fn tick_hz(from: &Path) -> Result<NonZeroU64, TraceError> {
     if !matches!(source.info().clock, Clock::Ticks(_)) {
         return Err(refused("its clock counts nanoseconds, not ticks: leave --tick-hz out"));
     }
-    let intervals = intervals(source.as_mut()).map_err(|error| TraceError::io(from, error))?;
+    let intervals = intervals(source.as_mut()).map_err(|error| TraceError::io(from, &error))?;
     let what = "no sched_stat_runtime beside sched_switch tells the rate: give --tick-hz a number";
     rate(intervals).ok_or_else(|| refused(what))
 }

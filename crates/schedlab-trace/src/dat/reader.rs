@@ -116,7 +116,7 @@ impl DatReader {
         let mut opening =
             Opening { shared, lanes: Vec::new(), feeds: Vec::new(), taken: BTreeMap::new() };
         let opened = opening.add(&header, &buffers, &time, &mut warnings);
-        opened.map_err(|error| TraceError::io(opening.shared.input.path(), error))?;
+        opened.map_err(|error| TraceError::io(opening.shared.input.path(), &error))?;
         hold_the_largest_pages(&mut header, &buffers);
         // Version 7 leaves out CPUs without data that were recorded all the same; the count has them.
         info.cpus = CpuSet::first(header.cpus as usize);

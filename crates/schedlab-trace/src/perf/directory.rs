@@ -60,7 +60,7 @@ impl Stream {
 /// What a folder of perf holds, as one file; `None` if the folder is none of perf.
 pub(crate) fn joined(folder: &Path) -> Result<Option<File>, TraceError> {
     let path = folder.join("data");
-    let failed = |error| TraceError::io(&path, error);
+    let failed = |error| TraceError::io(&path, &error);
     let Some(main) = regular(&path).map_err(failed)? else { return Ok(None) };
     let mut magic = [0; 8];
     main.read_at(0, &mut magic).map_err(failed)?;
@@ -77,7 +77,7 @@ pub(crate) fn joined(folder: &Path) -> Result<Option<File>, TraceError> {
     let mut inputs = vec![main.again().map_err(failed)?];
     loop {
         let next = folder.join(format!("data.{}", streams.len() - 1));
-        let Some(input) = regular(&next).map_err(|error| TraceError::io(&next, error))? else {
+        let Some(input) = regular(&next).map_err(|error| TraceError::io(&next, &error))? else {
             break;
         };
         streams.push(Records::new(encoding, 0..input.len()));

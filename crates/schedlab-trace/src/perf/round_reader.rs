@@ -87,7 +87,7 @@ impl RoundReader {
         let path = input.path().to_owned();
         let broken = |stop: Stop| TraceError::broken(&path, "perf.data", stop.offset, &stop.what);
         let mut start = [0; 16];
-        let count = input.read_at(0, &mut start).map_err(|error| TraceError::io(&path, error))?;
+        let count = input.read_at(0, &mut start).map_err(|error| TraceError::io(&path, &error))?;
         if count < 16 {
             return Err(broken(Stop { offset: count as u64, what: "the file ends here".into() }));
         }
@@ -130,7 +130,7 @@ impl RoundReader {
         reader.compile();
         // The first round of a pipe begins with all that a file has in its head.
         let mut round = Round::default();
-        reader.take(&mut round).map_err(|error| TraceError::io(&path, error))?;
+        reader.take(&mut round).map_err(|error| TraceError::io(&path, &error))?;
         let has_tracepoints = reader.head.tracing.is_some() && reader.head.has_tracepoints;
         if !has_tracepoints && !reader.head.has_switches {
             let what = reader.lacks(&round);

@@ -131,7 +131,7 @@ impl PerfettoReader {
         let budget = Arc::clone(input.budget());
         let mut scan = Scan::new(info, budget);
         let mut warnings = Vec::new();
-        let read = scan.packets(&input).map_err(|error| TraceError::io(&path, error))?;
+        let read = scan.packets(&input).map_err(|error| TraceError::io(&path, &error))?;
         if let Some((offset, what)) = read {
             let what = format!("{}: {what} (at offset {offset})", path.display());
             let remedy = "metrics are partial: schedlab read the trace up to there";

@@ -110,10 +110,10 @@ impl TextReader {
             arguments: Vec::new(),
             first: Vec::new(),
         };
-        reader.head().map_err(|error| TraceError::io(reader.input.path(), error))?;
+        reader.head().map_err(|error| TraceError::io(reader.input.path(), &error))?;
         let mut first = Vec::new();
         let more = reader.fill(&mut first);
-        let more = more.map_err(|error| TraceError::io(reader.input.path(), error))?;
+        let more = more.map_err(|error| TraceError::io(reader.input.path(), &error))?;
         reader.first = first;
         Ok(more.then_some(reader))
     }

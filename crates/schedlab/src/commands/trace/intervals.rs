@@ -16,12 +16,12 @@ const HELD: usize = 4096;
 
 /// Writes the intervals of the trace `from` to `part`.
 pub(super) fn write(from: &Path, part: &Path) -> Result<Converted, TraceError> {
-    let failed = |error| TraceError::io(part, error);
+    let failed = |error| TraceError::io(part, &error);
     let mut source = schedlab_trace::open(from)?;
     let table = Table::create(part, "intervals", Interval::columns()).map_err(failed)?;
     let question = Intervals { slices: Slices::new(usize::MAX).with_sleeps(), table, rows: Ok(0) };
     let reply = schedlab_timeline::ask(source.as_mut(), question)
-        .map_err(|error| TraceError::io(from, error))?;
+        .map_err(|error| TraceError::io(from, &error))?;
     let events = reply.answer.map_err(failed)?;
     Ok(Converted { events, untouched: false, warnings: reply.warnings })
 }
