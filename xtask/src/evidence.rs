@@ -61,16 +61,7 @@ pub(crate) fn waits() -> Result<()> {
     std::fs::create_dir_all(&folder)?;
     let table = folder.join("table.txt");
     let _ = std::fs::remove_file(&table);
-    let told = |program: &str, words: &[&str]| -> Result<String> {
-        let output = Command::new(program).args(words).output()?;
-        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-    };
-    let identity = format!(
-        "commit {}\nmachine {}\n{}\n",
-        told("git", &["rev-parse", "HEAD"])?,
-        told("uname", &["-srm"])?,
-        told("qemu-system-x86_64", &["--version"])?.lines().next().unwrap_or_default()
-    );
+    let identity = identity(&[("qemu-system-x86_64", &["--version"])])?;
     write(&folder.join("identity.txt"), &identity)?;
     let table = table.to_str().context("the path of this tree is not UTF-8")?;
     let test = ["test", "--locked", "-p", "schedlab", "--features", "parquet", "--test", "all"];
@@ -78,12 +69,39 @@ pub(crate) fn waits() -> Result<()> {
     steps::cargo_with(&words, &[("SCHEDLAB_PLANTS", "all"), ("SCHEDLAB_PLANTS_TABLE", table)])
 }
 
-/// Records short programs with `perf sched record`, and prints for how many tasks the worst wakeup latency is that of
-/// `perf sched timehist`, and for how many that of `perf sched latency` is lower.
+/// Records short programs with `perf sched record`, and keeps for how many tasks the worst wakeup latency is that of
+/// `perf sched timehist`, and for how many commands that of `perf sched latency` is lower: README.md states these counts.
 pub(crate) fn perf() -> Result<()> {
-    let test = ["test", "--locked", "-p", "schedlab", "--test", "all"];
+    let folder = std::env::current_dir()?.join("examples/evidence/perf");
+    std::fs::create_dir_all(&folder)?;
+    let counts = folder.join("counts.txt");
+    let _ = std::fs::remove_file(&counts);
+    let test = ["test", "--locked", "-p", "schedlab", "--features", "parquet", "--test", "all"];
     let name = "perf_agreement::the_worst_wakeup_latency";
-    steps::cargo(&[&test[..], &[name, "--", "--nocapture"]].concat())
+    let kept = counts.to_str().context("the path of this tree is not UTF-8")?;
+    let words = [&test[..], &[name, "--", "--nocapture"]].concat();
+    steps::cargo_with(&words, &[("SCHEDLAB_AGREEMENT", kept)])?;
+    ensure!(
+        counts.is_file(),
+        "nothing was counted: perf, or the right to record with it, is missing"
+    );
+    let identity = identity(&[("perf", &["--version"])])?;
+    write(&folder.join("identity.txt"), &identity)
+}
+
+/// The commit, the machine and the first line that each of these programs says of itself.
+fn identity(programs: &[(&str, &[&str])]) -> Result<String> {
+    let told = |program: &str, words: &[&str]| -> Result<String> {
+        let output = Command::new(program).args(words).output().context(program.to_owned())?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        Ok(text.lines().next().unwrap_or_default().to_owned())
+    };
+    let mut text = format!("commit {}\n", told("git", &["rev-parse", "HEAD"])?);
+    text += &format!("machine {}\n", told("uname", &["-srm"])?);
+    for (program, words) in programs {
+        text += &format!("{}\n", told(program, words)?);
+    }
+    Ok(text)
 }
 
 /// Simulates how often verdicts are wrong, and writes the tables into `docs/statistics.md`. Seeds are

@@ -66,6 +66,14 @@ fn latency_row(line: &str) -> Option<(i64, f64, f64, f64)> {
     Some((tid, count.parse().ok()?, ms(mean)?, ms(max)?))
 }
 
+/// The same line without `-p`, `name:(3) | ...`, as (name, longest).
+fn latency_command(line: &str) -> Option<(&str, f64)> {
+    let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+    let [name, _, _, _, max, ..] = cells[..] else { return None };
+    let longest = max.split_whitespace().nth_back(1)?.parse().ok()?;
+    Some((name.rsplit_once(':')?.0, longest))
+}
+
 /// Who left its CPU as `R+`, in a line of `perf script`.
 fn displaced_in_kernel(line: &str) -> Option<i64> {
     let (front, _) = line.split_once(" prev_state=R+ ")?;
@@ -125,6 +133,12 @@ fn timehist_row(line: &str) -> Option<(i64, f64, f64)> {
     let mut cells = cells.split_whitespace().map(str::parse::<f64>);
     let [_, delay, run] = [cells.next()?.ok()?, cells.next()?.ok()?, cells.next()?.ok()?];
     Some((tid, delay, run))
+}
+
+/// The name of the task in such a line.
+fn timehist_command(line: &str) -> &str {
+    let front = line.rsplit_once('[').map_or("", |(front, _)| front);
+    front.split_once("]  ").map_or("", |(_, name)| name).trim()
 }
 
 #[test]
@@ -211,7 +225,48 @@ const SHORT: &str = "cd /; for i in 1 2 3 4 5 6; do for c in 'ls -R usr/include'
                      'uniq etc/passwd' 'nl etc/passwd' 'head etc/passwd' 'tail etc/passwd' 'cut -c1 etc/passwd'; \
                      do $c & done; wait; done >/dev/null 2>&1; true";
 
-/// `cargo xtask evidence perf` prints the last line of this test, and README.md quotes such a line.
+/// How many of the tasks and commands of a recording have which worst wakeup latency.
+struct Agreement {
+    tasks: usize,
+    /// Tasks whose latency is that of `perf sched timehist`.
+    equal: usize,
+    /// Tasks for which `perf sched latency -p` prints a lower one than `timehist`.
+    lower: usize,
+    /// Commands that `perf sched latency` prints, and for how many of these it prints a lower one.
+    commands: usize,
+    lower_commands: usize,
+}
+
+impl Agreement {
+    fn lines(&self) -> String {
+        let Self { tasks, equal, lower, commands, lower_commands } = self;
+        format!(
+            "tasks {tasks}\nequal to timehist {equal}\nlower in latency -p {lower}\n\
+             commands {commands}\nlower in latency {lower_commands}\n"
+        )
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let number = |start: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(start)?.strip_prefix(' '))?;
+            line.parse().ok()
+        };
+        Some(Self {
+            tasks: number("tasks")?,
+            equal: number("equal to timehist")?,
+            lower: number("lower in latency -p")?,
+            commands: number("commands")?,
+            lower_commands: number("lower in latency")?,
+        })
+    }
+}
+
+/// Both are in milliseconds, and perf cuts to microseconds.
+fn differs(one: f64, other: f64) -> bool {
+    (one - other).abs() > 0.0021
+}
+
+/// `cargo xtask evidence perf` keeps what this test counts, for README.md.
 #[test]
 fn the_worst_wakeup_latency_of_a_task_is_that_of_perf_sched_timehist() {
     if output("perf", &["--version"]).is_none() {
@@ -225,35 +280,59 @@ fn the_worst_wakeup_latency_of_a_task_is_that_of_perf_sched_timehist() {
     }
     let by_row = output("perf", &["sched", "timehist", "-i", path]);
     let by_task = output("perf", &["sched", "latency", "-p", "-i", path]);
-    let (Some(timehist), Some(latency)) = (by_row, by_task) else {
+    let by_command = output("perf", &["sched", "latency", "-i", path]);
+    let (Some(timehist), Some(by_task), Some(by_command)) = (by_row, by_task, by_command) else {
         return missing("a perf that reads its own recording", false);
     };
     let mut worst = BTreeMap::<i64, f64>::new();
-    for (tid, delay, _) in timehist.lines().filter_map(timehist_row) {
+    let mut worst_of_command = BTreeMap::<&str, f64>::new();
+    for line in timehist.lines() {
+        let Some((tid, delay, _)) = timehist_row(line) else { continue };
         let longest = worst.entry(tid).or_default();
         *longest = longest.max(delay);
+        let longest = worst_of_command.entry(timehist_command(line)).or_default();
+        *longest = longest.max(delay);
     }
-    // Both are in milliseconds, and perf cuts to microseconds.
-    let differs = |one: f64, other: f64| (one - other).abs() > 0.0021;
     let tasks = ours("latency", &file);
-    let (mut checked, mut differ) = (0, Vec::new());
+    worst.retain(|tid, _| tasks.contains_key(tid));
+    let mut differ = Vec::new();
     for (tid, theirs) in &worst {
-        let Some(task) = tasks.get(tid) else { continue };
-        let longest = task["wakeup"]["latency_ns_max"].as_f64().unwrap_or(0.0) / 1e6;
-        checked += 1;
+        let longest = tasks[tid]["wakeup"]["latency_ns_max"].as_f64().unwrap_or(0.0) / 1e6;
         if differs(longest, *theirs) {
             differ.push(format!("{tid}: longest {longest:.3} beside {theirs:.3} ms"));
         }
     }
-    let is_lower = |(tid, _, _, max): &(i64, f64, f64, f64)| {
-        worst.get(tid).is_some_and(|longest| max < longest && differs(*max, *longest))
+    mostly("perf sched timehist", worst.len(), 20, &differ);
+    let is_lower = |max: f64, longest: f64| max < longest && differs(max, longest);
+    let rows = by_task.lines().filter_map(latency_row);
+    let lower = rows.filter(|(tid, .., max)| worst.get(tid).is_some_and(|it| is_lower(*max, *it)));
+    let rows = by_command.lines().filter_map(latency_command);
+    let commands: Vec<(f64, f64)> =
+        rows.filter_map(|(name, max)| Some((max, *worst_of_command.get(name)?))).collect();
+    let agreement = Agreement {
+        tasks: worst.len(),
+        equal: worst.len() - differ.len(),
+        lower: lower.count(),
+        commands: commands.len(),
+        lower_commands: commands.iter().filter(|(max, longest)| is_lower(*max, *longest)).count(),
     };
-    let lower = latency.lines().filter_map(latency_row).filter(is_lower).count();
-    mostly("perf sched timehist", checked, 20, &differ);
-    let same = checked - differ.len();
-    let _ = writeln!(
-        std::io::stderr(),
-        "the worst wakeup latency of {same} of {checked} tasks is that of `perf sched timehist` within 2 us; \
-         `perf sched latency -p` prints a lower one for {lower}"
-    );
+    let lines = agreement.lines();
+    let _ = write!(std::io::stderr(), "{lines}");
+    if let Some(kept) = std::env::var_os("SCHEDLAB_AGREEMENT") {
+        std::fs::write(kept, lines).expect("the counts are written");
+    }
+}
+
+#[test]
+fn the_readme_states_the_counts_that_are_kept() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let read = |path: &str| std::fs::read_to_string(format!("{root}/{path}")).expect("it is there");
+    let kept = Agreement::parse(&read("examples/evidence/perf/counts.txt")).expect("five counts");
+    let readme = read("README.md").split_whitespace().collect::<Vec<_>>().join(" ");
+    let Agreement { tasks, equal, commands, lower_commands, .. } = kept;
+    for stated in
+        [format!("{equal} of {tasks} tasks"), format!("{lower_commands} of {commands} commands")]
+    {
+        assert!(readme.contains(&stated), "README.md lacks '{stated}'");
+    }
 }

@@ -400,7 +400,9 @@ fn missing_switch(short: bool) -> String {
     let end = if short { "3.000020000" } else { "4.000000000" };
     text += &format!(
         "x 12 [000] {end}: sched:sched_switch: prev_comm=x prev_pid=12 prev_prio=120 prev_state=S ==> \
-         next_comm=swapper/0 next_pid=0 next_prio=120\n"
+         next_comm=swapper/0 next_pid=0 next_prio=120\n\
+         <idle> 0 [000] 5.000000000: sched:sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 \
+         prev_state=R ==> next_comm=first next_pid=10 next_prio=120\n"
     );
     text
 }
@@ -427,8 +429,10 @@ fn a_note_leaves_the_text_where_it_touches_no_figure_by_more_than_a_hundredth() 
     assert!(notes(&["tasks", "--csv", &long]).contains("run times are uncertain"));
     // 1 ms of 20 µs.
     let short = file("short.txt", true);
+    let wide = text(&["tasks", "--wide", &long]);
+    assert!(wide.contains("25.0 % ± 0.0250 %"), "a share is off by a share: {wide}");
     let said = notes(&["tasks", &short]);
-    assert!(said.contains("run times are uncertain for 1.00 ms of CPU time (0.0500 %)"), "{said}");
+    assert!(said.contains("run times are uncertain for 1.00 ms of CPU time (0.0250 %)"), "{said}");
     assert_eq!(notes(&["tasks", "--top", "2", &short]), "", "the short task is not shown");
 }
 
