@@ -65,7 +65,7 @@ fn median(values: Vec<f64>) -> Option<f64> {
 }
 
 /// Runs it.
-pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &Args, room: usize) -> anyhow::Result<ExitCode> {
     let executors = if args.executors.is_empty() {
         args.setup.executor.all()?
     } else {
@@ -110,7 +110,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         json::print(&Document { interrupted: super::interrupted(), results })?;
     } else {
         table::say(&findings(&entrants))?;
-        table::say(&text(&entrants))?;
+        table::say(&text(&entrants, room))?;
         if super::interrupted() {
             table::say("interrupted: from the runs until then\n")?;
         }
@@ -191,7 +191,7 @@ fn findings(entrants: &[Entrant]) -> String {
     entrants.iter().filter_map(worst).collect()
 }
 
-fn text(entrants: &[Entrant]) -> String {
+fn text(entrants: &[Entrant], room: usize) -> String {
     let head = [
         "executor",
         "run time",
@@ -204,10 +204,16 @@ fn text(entrants: &[Entrant]) -> String {
         "dropped",
         "offers",
     ];
+    let ranks = [0, 0, 2, 1, 4, 2, 5, 3, 3, 6];
     let mortal = entrants.iter().flat_map(|entrant| &entrant.runs).any(|ran| ran.dropped.is_some());
-    let shown = |&(at, _): &(usize, String)| mortal || head[at] != "dropped";
+    let is_shown = |at: usize| mortal || head[at] != "dropped";
     let row = |cells: Vec<String>| -> Vec<String> {
-        cells.into_iter().enumerate().filter(shown).map(|(_, cell)| cell).collect()
+        cells
+            .into_iter()
+            .enumerate()
+            .filter(|(at, _)| is_shown(*at))
+            .map(|(_, cell)| cell)
+            .collect()
     };
     let mut rows = vec![row(head.map(str::to_owned).to_vec())];
     let times = |entrant: &Entrant| -> Vec<f64> {
@@ -244,5 +250,6 @@ fn text(entrants: &[Entrant]) -> String {
             offered(offers).join(", "),
         ]));
     }
-    table::columns(&rows)
+    let ranks: Vec<u8> = (0..ranks.len()).filter(|at| is_shown(*at)).map(|at| ranks[at]).collect();
+    table::fitting(&rows, &ranks, room)
 }

@@ -64,7 +64,7 @@ pub(super) struct Args {
 }
 
 /// Runs it.
-pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &Args, room: usize) -> anyhow::Result<ExitCode> {
     check_names(args)?;
     let graph = args.setup.graph.graph()?;
     if let Some(time) = args.soak {
@@ -116,7 +116,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         table::say(&machine::lost(&name, late.as_ref()))?;
         table::say(&show(&name, &profile, workers, &told))?;
         table::say(&outcome::text(&run, &profile, proof, believed))?;
-        table::say(&streams::text(&streams::Figures::of(&run, &streams)))?;
+        table::say(&streams::text(&streams::Figures::of(&run, &streams), room))?;
         table::say(&recomputed(&run, &told))?;
         table::say(&late.as_ref().map_or_else(String::new, machine::Late::text))?;
         // Without the jobs that were dropped, the others are no longer late for the same reasons.

@@ -77,7 +77,7 @@ impl json::Document for Document {
 }
 
 /// Runs it.
-pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &Args, room: usize) -> anyhow::Result<ExitCode> {
     if let Some(name) = args.executor.iter().find(|name| !POSTING.contains(&name.as_str())) {
         let what = format!("--executor: '{name}' takes no single jobs: use {}", POSTING.join(", "));
         return Err(UsageError(what).into());
@@ -104,7 +104,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.json {
         json::print(&document)?;
     } else {
-        table::say(&document.text())?;
+        table::say(&document.text(room))?;
     }
     Ok(super::code(ExitCode::SUCCESS))
 }
@@ -126,7 +126,7 @@ impl Row {
 }
 
 impl Document {
-    fn text(&self) -> String {
+    fn text(&self, room: usize) -> String {
         let Self { posters, workers, .. } = self;
         let mut text = String::new();
         for row in self.results.iter().filter(|row| row.standstill_ns > STANDSTILL.0) {
@@ -165,6 +165,6 @@ impl Document {
                 time(row.later_ns),
             ]);
         }
-        text + &table::columns(&rows)
+        text + &table::fitting(&rows, &[0, 2, 5, 0, 0, 1, 1, 4, 3, 3], room)
     }
 }
