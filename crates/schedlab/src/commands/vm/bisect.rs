@@ -7,6 +7,7 @@ use crate::commands::UsageError;
 use crate::commands::result_file::save;
 use anyhow::Context as _;
 use schedlab_experiment::LoopError;
+use schedlab_model::percentage;
 use schedlab_stats::median;
 use schedlab_vm::{Checkout, VmError, placebo};
 use schedlab_workload::metrics;
@@ -44,8 +45,8 @@ pub(super) struct Step {
 }
 
 fn percent(text: &str) -> Result<f64, String> {
-    let number = text.trim_end_matches('%').trim().parse::<f64>();
-    number.ok().filter(|n| *n > 0.0 && n.is_finite()).ok_or_else(|| "write 3%".to_owned())
+    let wrong = || "use a percentage above 0, as in 3%".to_owned();
+    percentage(text).filter(|number| *number > 0.0).ok_or_else(wrong)
 }
 
 /// What a search keeps, so that each step and the same command later go on from there.
@@ -271,9 +272,10 @@ mod tests {
     #[test]
     fn a_limit_is_a_positive_percentage() {
         assert_eq!(percent("3%"), Ok(3.0));
-        assert_eq!(percent("0.5"), Ok(0.5));
-        for wrong in ["0", "-1%", "x", "", "inf"] {
-            assert!(percent(wrong).is_err(), "{wrong}");
+        assert_eq!(percent("0.5 %"), Ok(0.5));
+        for wrong in ["3", "3%%%", "0%", "-1%", "x%", "", "inf%"] {
+            let why = percent(wrong).unwrap_err();
+            assert_eq!(why, "use a percentage above 0, as in 3%", "{wrong}");
         }
     }
 }
