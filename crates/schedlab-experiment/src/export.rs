@@ -20,23 +20,25 @@ pub fn csv(runs: &[StoredRun]) -> String {
     let axes: BTreeSet<&str> =
         runs.iter().flat_map(|r| r.manifest.point.keys().map(String::as_str)).collect();
     let mut columns = columns! { row: Line<'_>;
-        "run" = row.run.manifest.id.to_string(), "";
-        "workload" = row.run.manifest.workload.clone(), "";
-        "block" = row.run.manifest.block, "";
+        "run" = row.run.manifest.id.to_string(), "The id of the run.";
+        "workload" = row.run.manifest.workload.clone(), "The label of its workload.";
+        "block" = row.run.manifest.block, "The number of its repeat, from 0.";
     };
     columns.extend(axes.into_iter().map(|axis| {
         let name = axis.to_owned();
-        column(axis.to_owned(), "", move |row: &Line<'_>| {
-            row.run.manifest.point.get(&name).cloned()
-        })
+        column(
+            axis.to_owned(),
+            "The value of this axis; empty if the run has none.",
+            move |row: &Line<'_>| row.run.manifest.point.get(&name).cloned(),
+        )
     }));
     columns.extend(columns! { row: Line<'_>;
-        "figure" = row.figure.metric.name.clone(), "";
-        "unit" = unit(row.figure.metric.unit), "";
-        "of" = row.figure.of.clone(), "";
-        "value" = row.figure.value.is_finite().then(|| row.figure.value.to_string()), "";
-        "whole" = row.run.is_whole(), "";
-        "doubts" = codes(row.run), "";
+        "figure" = row.figure.metric.name.clone(), "The name of the metric.";
+        "unit" = unit(row.figure.metric.unit), "The unit of the value.";
+        "of" = row.figure.of.clone(), "What the value is of, such as a load that ran beside; empty for the run itself.";
+        "value" = row.figure.value.is_finite().then(|| row.figure.value.to_string()), "The value in this unit; empty if it is not finite.";
+        "whole" = row.run.is_whole(), "Whether the run came to its end.";
+        "doubts" = codes(row.run), "The codes of its warnings.";
     });
     let csv = Csv::new(&columns, false);
     let mut text = csv.head();
