@@ -56,7 +56,7 @@ fn planned(machines: &mut Machines<'_>, stored: &StoredRuns) -> Result<Vec<Plann
         let machine = machines.get(&run.machine).map_err(|error| error.to_string())?;
         let here = places.of(machine, run);
         let Some(old) = stored.runs.iter().find(|old| old.manifest.id == run.id) else { continue };
-        if let Some(what) = old.manifest.place().difference(&here) {
+        if let Some(what) = old.manifest.place.difference(&here) {
             return Err(format!("{folder} cannot be measured again: {what}"));
         }
     }

@@ -10,8 +10,7 @@ mod parallel;
 use crate::environment::{doubts, is_passing, is_quiet, not_in_force};
 use crate::hooks::{Beside, hook, take_figures};
 use crate::store::{
-    Durable, Manifest, Place, Places, RunWriter, SCHEMA_OLD, StoreError, StoredRun, lock,
-    write_synced,
+    Durable, Manifest, Place, Places, RunWriter, StoreError, StoredRun, lock, write_synced,
 };
 use crate::{Experiment, Machines, Plan, Planned};
 use parallel::Left;
@@ -128,16 +127,6 @@ pub enum LoopError {
     /// The file does not say what is to be found out.
     #[error("{0}")]
     Question(String),
-    /// The folder holds runs of a version that did not store where they were done.
-    #[error(
-        "{}: its runs are of an older schedlab ({SCHEMA_OLD}), which did not store the measured \
-         program: use another folder for new runs (--output); `report` and `compare` read these",
-        folder.display()
-    )]
-    OldStore {
-        /// The folder of results.
-        folder: std::path::PathBuf,
-    },
 }
 
 /// Does the runs of a plan on their machines and stores each under `results/runs/ID-PLACE`. A run of the
@@ -204,7 +193,6 @@ pub(crate) fn run_with(
     care: Care,
 ) -> Result<Tally, LoopError> {
     remove_cut_off(results)?;
-    refuse_old(results)?;
     let mut tally = Tally::default();
     let work = Work { results, total: plan.runs.len(), care, stop };
     let mut places = Places::default();
@@ -506,25 +494,6 @@ fn set_aside(results: &Path, run: &Planned, place: &Place) -> Result<PathBuf, St
     let target = free.into_iter().find(|path| !path.exists()).expect("numbers do not end");
     fs::rename(&folder, &target).map_err(|e| StoreError::io(&folder, e))?;
     Ok(target)
-}
-
-/// Refuses a folder with runs of [`SCHEMA_OLD`]: whether they are runs of this plan cannot be told.
-fn refuse_old(results: &Path) -> Result<(), LoopError> {
-    let runs = results.join("runs");
-    let entries = fs::read_dir(&runs).map_err(|e| StoreError::io(&runs, e))?;
-    let is_old = |path: PathBuf| {
-        let file = path.join("manifest.json");
-        let text = schedlab_sys::regular_file::text(&file).unwrap_or_default();
-        text.contains(&format!("\"schema\": \"{SCHEMA_OLD}\""))
-    };
-    // Folders of old runs have no place in their name; only those are opened.
-    let mut old = entries.flatten().map(|entry| entry.path()).filter(|path| {
-        path.file_name().is_some_and(|name| !name.to_string_lossy().contains(['-', '.']))
-    });
-    match old.any(is_old) {
-        true => Err(LoopError::OldStore { folder: results.to_owned() }),
-        false => Ok(()),
-    }
 }
 
 /// Removes what runs left behind that were cut off by a crash.

@@ -95,7 +95,7 @@ impl Session<'_, '_> {
             here.push(Place::of(&self.machines.get(&name)?.facts()));
         }
         let mut runs = runs_of(self.results)?.runs;
-        runs.retain(|run| here.iter().any(|here| run.manifest.place().is_near(here)));
+        runs.retain(|run| here.iter().any(|here| run.manifest.place.is_near(here)));
         Ok(runs)
     }
 
@@ -164,7 +164,7 @@ pub(crate) fn same_conditions(
     for name in experiment.machines() {
         let now = machines.get(&name)?.facts();
         let place = Place::of(&now);
-        let here = stored.iter().filter(|run| run.manifest.place().is_near(&place));
+        let here = stored.iter().filter(|run| run.manifest.place.is_near(&place));
         let last = here.max_by(|a, b| a.manifest.started_at.cmp(&b.manifest.started_at));
         if let Some(what) = last.and_then(|run| mismatch(&run.manifest.facts, &now)) {
             return Err(LoopError::OtherConditions { folder: results.to_owned(), what });

@@ -73,7 +73,7 @@ pub(super) fn of_different_hosts(folders: &[PathBuf], sets: &[Set]) -> Option<St
 /// The hosts on which a set was measured; none where it was simulated or done in virtual machines.
 fn hosts(set: &Set) -> BTreeSet<String> {
     let measured = set.runs.iter().filter(|run| run.manifest.machine == HOST);
-    measured.map(|run| run.manifest.place().host).collect()
+    measured.map(|run| run.manifest.place.host.clone()).collect()
 }
 
 /// One folder, or with `DIR@TEXT` its runs at the place whose host, kernel or program has the text in it.
@@ -86,7 +86,7 @@ fn of_folder(asked: &Path) -> anyhow::Result<Set> {
     };
     let mut found = report::stored(Path::new(folder))?;
     let places: Vec<String> = by_place(&found.runs).iter().map(|(place, _)| told(place)).collect();
-    found.runs.retain(|run| run.manifest.place().has(text));
+    found.runs.retain(|run| run.manifest.place.has(text));
     if found.runs.is_empty() {
         let what = format!("{folder} has no runs at '{text}'; it has {}", places.join("; "));
         return Err(UsageError(what).into());
