@@ -1,6 +1,6 @@
 //! All figures for other tools: CSV, JSON, and a gnuplot script that draws from the CSV.
 
-use crate::analysis::{Cells, Centre, Plane, curves, planes};
+use crate::analysis::{Cells, Centre, ValueGrid, curves, planes};
 use crate::{Manifest, Point, StoredRun};
 use schedlab_model::table::{self, Column, Csv, column};
 use schedlab_model::{Metric, Unit, Warning, columns};
@@ -160,7 +160,6 @@ struct RunFigures<'r> {
 }
 
 impl<'r> Results<'r> {
-    /// The results of these runs.
     #[must_use]
     pub fn of(runs: &'r [StoredRun]) -> Self {
         let run = |run: &'r StoredRun| RunFigures {
@@ -189,7 +188,7 @@ pub fn gnuplot(runs: &[StoredRun], figures: &[String]) -> String {
             }
             for (index, (fixed, plane)) in planes(&cells, workload, &metric.name).iter().enumerate()
             {
-                plot_map(&mut out, workload, metric, (index, fixed), plane);
+                plot_map(&mut out, workload, metric, index, fixed, plane);
             }
         }
     }
@@ -283,8 +282,9 @@ fn plot_map(
     out: &mut String,
     workload: &str,
     metric: &Metric,
-    (index, fixed): (usize, &Point),
-    plane: &Plane,
+    index: usize,
+    fixed: &Point,
+    plane: &ValueGrid,
 ) {
     let _ = writeln!(
         out,

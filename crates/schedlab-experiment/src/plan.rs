@@ -13,7 +13,6 @@ pub type Point = BTreeMap<String, String>;
 /// One run to do.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Planned {
-    /// The id of the run.
     pub id: RunId,
     /// The label of its workload.
     pub workload: String,
@@ -25,7 +24,6 @@ pub struct Planned {
     pub spec: RunSpec,
     /// The commands around the run.
     pub hooks: Hooks,
-    /// The machine that does it.
     pub machine: MachineName,
 }
 

@@ -147,19 +147,19 @@ pub fn run_plan(
     progress: &mut dyn FnMut(&Progress<'_>),
 ) -> Result<Tally, LoopError> {
     let _lock = lock(results)?;
-    run_with(machines, plan, results, stop, progress, Care::default())
+    run_with(machines, plan, results, stop, progress, RetryOptions::default())
 }
 
 /// What is done about a machine that is not quiet.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Care {
+pub(crate) struct RetryOptions {
     /// Further attempts at a round with a warning.
     pub(crate) retries: u32,
     /// Whether the load in the second before each run is stored.
     pub(crate) looks_before: bool,
 }
 
-impl Care {
+impl RetryOptions {
     pub(crate) fn of(experiment: &Experiment) -> Self {
         let looks_before = experiment.adjust.iter().any(|name| name == LOAD_BEFORE);
         Self { retries: experiment.retries, looks_before }
@@ -171,7 +171,7 @@ pub(crate) struct Work<'w> {
     pub(crate) results: &'w Path,
     /// Runs of the plan, those that are done included.
     pub(crate) total: usize,
-    pub(crate) care: Care,
+    pub(crate) care: RetryOptions,
     pub(crate) stop: &'w dyn Fn() -> bool,
 }
 
@@ -190,7 +190,7 @@ pub(crate) fn run_with(
     results: &Path,
     stop: &dyn Fn() -> bool,
     progress: &mut dyn FnMut(&Progress<'_>),
-    care: Care,
+    care: RetryOptions,
 ) -> Result<Tally, LoopError> {
     remove_cut_off(results)?;
     let mut tally = Tally::default();
@@ -247,7 +247,7 @@ fn one_by_one(
     tally: &mut Tally,
     progress: &mut dyn FnMut(&Progress<'_>),
 ) -> Result<(), LoopError> {
-    let mut pace = Pace::default();
+    let mut pace = RunTimes::default();
     let mut before = 0;
     let mut patience = QUIET_MAX;
     for round in runs.chunk_by(|a, b| a.run.block == b.run.block) {
@@ -265,12 +265,12 @@ fn one_by_one(
                 let done =
                     machines.get(&run.machine).map_err(LoopError::from).and_then(|machine| {
                         // A program may have changed since the loop began.
-                        let done = (*run, &places.of(machine, run));
+                        let place = places.of(machine, run);
                         let looks_before = work.care.looks_before;
                         let results = work.results;
                         let durable = Durable::Each;
                         let stored = Stored { results, durable, looks_before };
-                        one(machine, done, stored, work.stop, attempt)
+                        one(machine, run, &place, stored, work.stop, attempt)
                     });
                 match done {
                     Ok(stored) => {
@@ -323,12 +323,12 @@ fn one_by_one(
 
 /// How long the runs of a call took.
 #[derive(Default)]
-struct Pace {
+struct RunTimes {
     spent: Duration,
     ended: u32,
 }
 
-impl Pace {
+impl RunTimes {
     fn ended(&mut self, took: Duration) {
         self.spent += took;
         self.ended += 1;
@@ -364,7 +364,8 @@ impl Planned {
 /// Performs one run and stores it. A run that failed is stored with the reason.
 pub(crate) fn one(
     machine: &mut dyn Machine,
-    (run, place): (&Planned, &Place),
+    run: &Planned,
+    place: &Place,
     to: Stored<'_>,
     stop: &dyn Fn() -> bool,
     attempt: u32,
@@ -372,7 +373,7 @@ pub(crate) fn one(
     let name = place.folder(run);
     let failed_before = failed_before(&to.results.join("runs").join(&name));
     let mut writer = RunWriter::create(to.results, &name, stop)?;
-    let done = perform(machine, (run, place), &mut writer, to.looks_before);
+    let done = perform(machine, run, place, &mut writer, to.looks_before);
     let repeatable = machine.offers().repeatable;
     let kept = |manifest| Manifest { attempt, failed_before, repeatable, ..manifest };
     let error = match done {
@@ -407,7 +408,8 @@ fn reason(error: &MachineError) -> String {
 /// Performs one run with the commands around it.
 fn perform(
     machine: &mut dyn Machine,
-    (run, place): (&Planned, &Place),
+    run: &Planned,
+    place: &Place,
     writer: &mut RunWriter<'_>,
     looks_before: bool,
 ) -> Result<Manifest, MachineError> {

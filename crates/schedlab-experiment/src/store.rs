@@ -74,7 +74,6 @@ pub enum StoreError {
     /// Another process does runs into the same folder.
     #[error("{}: {by} stores runs there: wait for its end, or choose another folder", folder.display())]
     Locked {
-        /// The path of the folder.
         folder: PathBuf,
         /// The process that stores runs there, in words.
         by: String,

@@ -8,7 +8,6 @@ use crate::{Hosts, Machines, Shard};
 use schedlab_sys::lock::{Lock, LockError};
 use std::path::{Path, PathBuf};
 
-/// What a worker is to do.
 #[derive(Clone, Debug, Default)]
 pub struct Work {
     /// The part of the plan; `None`: all of it.

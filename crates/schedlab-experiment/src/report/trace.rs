@@ -1,6 +1,6 @@
 //! What a recorded run tells: who waited how long, who was displaced, where CPUs idled.
 
-use super::{Grounds, Section, Table, readable};
+use super::{Section, Table, ThemedScene, readable};
 use crate::Drawing;
 use schedlab_draw::cores::{Cores, Size, cores};
 use schedlab_draw::levels::Levels;
@@ -43,7 +43,6 @@ pub enum ShowError {
     /// It cannot be read on.
     #[error("{}: {error}", path.display())]
     Read {
-        /// The path of the trace.
         path: PathBuf,
         /// What the system said.
         #[source]
@@ -119,7 +118,7 @@ pub fn trace_section(
         section.picture(drawn.svg(), CORES);
     }
     if wanted.waiting {
-        let drawn = Grounds::of(|theme| draw_curve(curve.clone(), span, theme));
+        let drawn = ThemedScene::of(|theme| draw_curve(curve.clone(), span, theme));
         section.picture(drawn.svg(), WAITING);
     }
     if let Some(window) = close_up(span).filter(|_| wanted.cores) {
@@ -220,8 +219,8 @@ fn draw_both(
     window: Span,
     origin: Nanos,
     topology: Option<&Topology>,
-) -> Grounds {
-    Grounds {
+) -> ThemedScene {
+    ThemedScene {
         light: draw_rows(light, window, origin, topology, &Theme::light()),
         dark: draw_rows(dark, window, origin, topology, &Theme::dark()),
     }
@@ -248,7 +247,7 @@ pub(super) fn close_up(span: Span) -> Option<Span> {
     })
 }
 
-pub(super) fn close_up_of(path: &Path, span: Span, window: Span) -> Result<Grounds, ShowError> {
+pub(super) fn close_up_of(path: &Path, span: Span, window: Span) -> Result<ThemedScene, ShowError> {
     let options = Options { arguments: true, ..Options::default() };
     let mut source = schedlab_trace::open_with(path, &options)?;
     let topology = source.info().topology.clone();

@@ -9,7 +9,6 @@ use std::collections::BTreeSet;
 /// A job to be run, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Posting<J> {
-    /// The job that is posted.
     pub job: J,
     /// The earliest time at which the job may start.
     pub start: Nanos,

@@ -121,7 +121,6 @@ fn machine(on: &str) -> anyhow::Result<Option<Arc<Simulation>>> {
     Ok(machines::for_executors(&name)?.map(Arc::new))
 }
 
-/// Runs it.
 pub(crate) fn run(mut args: Args) -> anyhow::Result<ExitCode> {
     let on = machine(&args.on)?;
     match (&mut args.what, &on) {

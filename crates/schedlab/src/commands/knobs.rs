@@ -106,7 +106,6 @@ impl json::Document for Document {
     const ID: &'static str = "schedlab/knobs-list/1";
 }
 
-/// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let tree = Tree::here().context("/proc/sys/kernel/osrelease")?;
     match args.action {

@@ -64,7 +64,6 @@ const EXIT_CONDITION: u8 = 3;
 /// The runs do not tell whether a condition holds.
 const EXIT_CANT_TELL: u8 = 125;
 
-/// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { stored, asked, shard, dry_run, fail_if, .. } = args;
     let Args { allow_failures, allow_drift, github, width, .. } = args;
@@ -102,7 +101,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     if github {
         let stored = super::report::stored(&results)?;
-        let answer = answer::told(&experiment, &stored.runs, &stored.looks);
+        let answer = answer::lines(&experiment, &stored.runs, &stored.looks);
         let question = &experiment.question;
         add_to_summary(&format!(
             "### {}\n\n{question}\n\n- {}\n",
@@ -233,7 +232,7 @@ fn tell_answer(
     let answer = match open {
         // A verdict on some of the runs would be one look more.
         true => vec![format!("No answer yet: {} runs are done, and more are planned.", runs.len())],
-        false => answer::told(experiment, runs, &stored.looks),
+        false => answer::lines(experiment, runs, &stored.looks),
     };
     let mut map = if open { Vec::new() } else { text_map(experiment, runs) };
     if map.is_empty() && !open {

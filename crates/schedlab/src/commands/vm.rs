@@ -83,7 +83,6 @@ struct KernelOffers {
     offers: BTreeMap<&'static str, String>,
 }
 
-/// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     schedlab_vm::cache::sweep();
     match args.action {
@@ -108,7 +107,7 @@ fn fetch(name: &str) -> anyhow::Result<ExitCode> {
     };
     match fetched {
         Err(VmError::Interrupted) => Ok(ExitCode::from(EXIT_INTERRUPTED)),
-        Err(error) => Err(told(error)),
+        Err(error) => Err(usage_error(error)),
         Ok((version, path)) => {
             writeln!(crate::output::stdout(), "{version} {}", path.display())?;
             Ok(ExitCode::SUCCESS)
@@ -148,7 +147,7 @@ fn kernels(as_json: bool, width: Width) -> anyhow::Result<()> {
 }
 
 /// A wrong setting is wrong usage.
-pub(crate) fn told(error: VmError) -> anyhow::Error {
+pub(crate) fn usage_error(error: VmError) -> anyhow::Error {
     match error {
         VmError::Setting { key, value, why } => UsageError(format!("{key} {value}: {why}")).into(),
         other => other.into(),

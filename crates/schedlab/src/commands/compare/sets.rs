@@ -6,7 +6,7 @@ use super::super::{UsageError, report};
 use super::Set;
 use crate::machines;
 use schedlab_experiment::analysis::Looks;
-use schedlab_experiment::{Anew, Experiment, Machines, Point, StoredRun, StoredRuns};
+use schedlab_experiment::{Experiment, Machines, Point, RepeatedPlan, StoredRun, StoredRuns};
 use schedlab_workload::HOST;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ pub(super) fn anew(folders: &[PathBuf]) -> anyhow::Result<(Vec<Set>, bool)> {
     let stored: Vec<StoredRuns> =
         folders.iter().map(|folder| report::stored(folder)).collect::<Result<_, _>>()?;
     let mut machines = Machines::made_by(&machines::make);
-    let anew = Anew::of(&mut machines, [&stored[0], &stored[1]])
+    let anew = RepeatedPlan::of(&mut machines, [&stored[0], &stored[1]])
         .map_err(|why| anyhow::anyhow!("--interleave: {why}"))?;
     let folder = Folder::of(None, "compare")?;
     let (runs, tally) = perform(&mut machines, &anew.plan, folder.path())?;

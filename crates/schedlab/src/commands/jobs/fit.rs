@@ -39,7 +39,6 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// Runs it.
 pub(super) fn run(args: &Args, room: usize) -> anyhow::Result<ExitCode> {
     let (points, others) = read(&args.file, args.x.as_deref(), args.y.as_deref())?;
     let models = Models::of(&points).with_context(|| format!("{}", args.file.display()))?;
@@ -430,7 +429,6 @@ pub(super) struct Column {
 }
 
 impl Column {
-    /// A column over the number of jobs.
     pub(super) fn over(name: &str, points: Points) -> Option<Self> {
         let sample = Sample::new(points.iter().map(|point| point.1)).ok()?;
         let changes = segments(&points).map(|all| all.changes).unwrap_or_default();

@@ -92,7 +92,6 @@ struct Grain {
     ratio_ci95: Option<[f64; 2]>,
 }
 
-/// Runs it.
 pub(super) fn run(args: &Args, room: usize) -> anyhow::Result<ExitCode> {
     if let Some(wrong) = args.efficiency.iter().find(|e| !(**e > 0.0 && **e <= 1.0)) {
         return Err(UsageError(format!("--efficiency {wrong}: above 0 and up to 1")).into());

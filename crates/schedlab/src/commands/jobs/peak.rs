@@ -125,7 +125,6 @@ struct Repeated {
     run_ns_ci95: Option<[f64; 2]>,
 }
 
-/// Runs it.
 pub(super) fn run(args: &Args, room: usize) -> anyhow::Result<ExitCode> {
     if args.lengths.is_none() && args.setup.graph.file().is_some() {
         let what = "a graph from a file has its own number of jobs: sweep --lengths";

@@ -34,7 +34,6 @@ impl StreamArgs {
         Err(UsageError(format!("{command} does not offer --stream and --io")))
     }
 
-    /// The jobs by stream.
     pub(super) fn streams(
         &self,
         time: Nanos,

@@ -2,7 +2,7 @@
 
 use super::kernels::Kernels;
 use super::study::{How, Study};
-use super::{EXIT_INTERRUPTED, told};
+use super::{EXIT_INTERRUPTED, usage_error};
 use crate::commands::UsageError;
 use crate::commands::result_file::save;
 use anyhow::Context as _;
@@ -62,7 +62,6 @@ struct State {
     reference: f64,
 }
 
-/// Runs it.
 pub(super) fn run(options: Bisect) -> anyhow::Result<ExitCode> {
     match search(options) {
         Err(error) if matches!(error.downcast_ref(), Some(VmError::Interrupted)) => {
@@ -84,8 +83,9 @@ fn search(options: Bisect) -> anyhow::Result<ExitCode> {
     // Runs are kept, so that a search that was stopped goes on.
     how.output = Some(how.output.unwrap_or_else(|| checkout.folder().join("runs")));
     let study = Study::new(&how)?;
-    let [good, bad] = [good, bad]
-        .map(|text| checkout.commit(&tree, &text).map_err(told).map(|commit| (text, commit)));
+    let [good, bad] = [good, bad].map(|text| {
+        checkout.commit(&tree, &text).map_err(usage_error).map(|commit| (text, commit))
+    });
     let (good_text, good) = good?;
     let (bad_text, bad) = bad?;
     let reference = reference(&study, &how, &kernels, &good, worse)?;
@@ -104,7 +104,8 @@ fn search(options: Bisect) -> anyhow::Result<ExitCode> {
     let folder = std::fs::canonicalize(study.folder()).context("finding the runs")?;
     let state = State { good, bad, worse, how, folder, reference };
     let found = bisect(checkout, &state)?;
-    let subject = checkout.git(&["show", "--no-patch", "--format=%h %s", &found]).map_err(told)?;
+    let subject =
+        checkout.git(&["show", "--no-patch", "--format=%h %s", &found]).map_err(usage_error)?;
     let mut out = crate::output::stdout();
     writeln!(out, "{found} is the first commit that is worse by more than {worse} %:")?;
     writeln!(out, "  {}", subject.trim())?;
@@ -165,11 +166,11 @@ fn bisect(checkout: &Checkout, state: &State) -> anyhow::Result<String> {
         writeln!(crate::output::stderr(), "schedlab: going on with the search that was stopped")?;
     } else {
         if is_begun {
-            checkout.git(&["bisect", "reset", "HEAD"]).map_err(told)?;
+            checkout.git(&["bisect", "reset", "HEAD"]).map_err(usage_error)?;
         }
         save(&path, serde_json::to_vec(state)?)?;
-        checkout.check_out(&state.good).map_err(told)?;
-        checkout.git(&["bisect", "start", &state.bad, &state.good]).map_err(told)?;
+        checkout.check_out(&state.good).map_err(usage_error)?;
+        checkout.git(&["bisect", "start", &state.bad, &state.good]).map_err(usage_error)?;
     }
     let program = schedlab_sys::process::this_program().context("finding this program")?;
     let mut command = Command::new("git");
@@ -200,7 +201,7 @@ fn bisect(checkout: &Checkout, state: &State) -> anyhow::Result<String> {
     let found = found.with_context(|| {
         format!("git bisect found no commit ({status}): all that are left could not be built or measured")
     })?;
-    checkout.git(&["bisect", "reset", "HEAD"]).map_err(told)?;
+    checkout.git(&["bisect", "reset", "HEAD"]).map_err(usage_error)?;
     let _ = std::fs::remove_file(&path);
     Ok(found)
 }

@@ -8,14 +8,14 @@ use std::path::Path;
 
 /// Both folders' runs in rounds of random order, and which run is of which side.
 #[derive(Debug)]
-pub struct Anew {
+pub struct RepeatedPlan {
     /// The runs, to be done into a folder of their own.
     pub plan: Plan,
     /// The runs of each side.
     pub sides: [BTreeSet<RunId>; 2],
 }
 
-impl Anew {
+impl RepeatedPlan {
     /// Plans the runs of two folders anew.
     ///
     /// # Errors
