@@ -256,7 +256,7 @@ fn log(run: &Run, mut events: Vec<Ran>) {
     }
 }
 
-/// Reads an executor's own events; how many workers there were. They may have any numbers.
+/// Reads the events that an executor wrote, and returns how many workers it had. Workers may have any numbers.
 ///
 /// # Errors
 /// When the file cannot be read, a line is none of an executor's, or names a job that the graph has not.

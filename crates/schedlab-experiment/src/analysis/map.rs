@@ -108,7 +108,7 @@ pub struct Map {
 }
 
 impl Map {
-    /// Finds what a plane shows; `lower_is_better` decides what is best.
+    /// Finds what the grid shows; `lower_is_better` decides what is best.
     ///
     /// # Errors
     /// When the plane cannot tell differences from luck at all.

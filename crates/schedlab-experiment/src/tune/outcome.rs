@@ -216,7 +216,7 @@ impl Tuned {
         out
     }
 
-    /// Whether all that is better is so by less than the margin.
+    /// Whether each metric that is better is better by less than the margin.
     fn is_below_margin(&self) -> bool {
         let judged = self.comparisons.iter().flat_map(|found| &found.primary);
         let mut better = judged.filter(|j| j.verdict == Compared::Better);

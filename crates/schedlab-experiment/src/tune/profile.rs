@@ -18,7 +18,7 @@ use std::path::Path;
 
 /// Lines whose effect in the screening has at most this chance are tried by themselves.
 const SCREENED: f64 = 0.1;
-/// At most so many lines.
+/// The most lines that are tried by themselves.
 const LINES_MAX: usize = 4;
 /// Orders of the designs: one more than a prime that is 3 modulo 4.
 const ORDERS: [usize; 5] = [4, 8, 12, 20, 24];

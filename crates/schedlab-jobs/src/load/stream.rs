@@ -32,7 +32,7 @@ impl FromStr for IoLoad {
     }
 }
 
-/// A part of the jobs, and what differs from the rest; `None`: nothing.
+/// A part of the jobs, and its own settings; `None` is the setting of the rest.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stream {
     pub name: String,

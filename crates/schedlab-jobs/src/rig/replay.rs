@@ -1,4 +1,4 @@
-//! A run over again without a scheduler's cost: what is left of its lateness is the load's and the machine's.
+//! A run once more, without the cost of a scheduler. The lateness that is left comes from the load and the machine.
 
 use crate::executor::{Executor, ExecutorError};
 use crate::graph::Node;

@@ -108,7 +108,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(super::code(ExitCode::SUCCESS))
 }
 
-/// Where a list schedule without any cost breaks, which takes the longest path first: what the graph allows.
+/// Where an ideal list schedule breaks: it costs nothing and takes the longest path first. It shows what the graph allows.
 fn ideal(
     graph: &Graph,
     workers: usize,
