@@ -34,7 +34,6 @@ pub(crate) const WHEEL: &[&str] = &[
     "schedlab-*.dist-info/licenses/*",
     "schedlab-*.dist-info/sboms/*",
 ];
-/// In the image.
 pub(crate) const IMAGE: &[&str] = &["tmp/.keep", "usr/bin/schedlab"];
 /// In the package of a crate: its folders, which are in git, and what cargo adds.
 pub(crate) const CRATE: &[&str] = &[

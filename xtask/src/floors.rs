@@ -10,7 +10,7 @@ const MAY_IMPORT: [(&str, &[&str]); 21] = [
     ("schedlab-random", &[]),
     ("schedlab-pool", &[]),
     ("schedlab-stats", &["random"]),
-    ("schedlab-jobs", &["pool", "random"]),
+    ("schedlab-jobs", &["model", "pool", "random"]),
     ("schedlab-tune", &["stats"]),
     ("schedlab-jobs-c", &["pool"]),
     ("schedlab-workload", &["model", "stats", "jobs"]),

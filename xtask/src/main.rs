@@ -132,7 +132,8 @@ fn ci() -> Result<()> {
     // Lints and documentation need no machine code: for the static binary's C library they check that it compiles, too.
     let target = release::static_target();
     let lint = ["clippy", "--workspace", "--all-targets", "--locked"];
-    steps::cargo(&[&lint[..], target, &["--", "-D", "warnings"]].concat())?;
+    let features = ["--features", "schedlab/parquet"];
+    steps::cargo(&[&lint[..], &features, target, &["--", "-D", "warnings"]].concat())?;
     // As a user builds it: with no more features of libraries than it asks for itself.
     steps::cargo(&[&["check", "--locked", "-p", "schedlab"], target].concat())?;
     let document = [&["doc", "--workspace", "--no-deps", "--locked"], target].concat();

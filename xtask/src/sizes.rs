@@ -1,11 +1,12 @@
 //! How large the workspace is: lines, public items, tests, words of documents, commands and options.
 //!
 //! A line is a comment if it begins with `//` or lies in `/* */`. What belongs to tests and benchmarks is counted
-//! apart: folders `tests` and `benches`, files `tests.rs`, and a file from its `mod tests {` on.
+//! apart: folders `tests`, `benches` and `examples`, files `tests.rs`, items under `cfg(test)` or `cfg(doctest)`, and the
+//! files of modules that are such items.
 
 use crate::steps;
 use anyhow::{Context, Result};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::ops::AddAssign;
@@ -40,17 +41,16 @@ impl AddAssign<&Self> for Size {
 
 /// Prints all counts. Commands are those of the debug build.
 pub(crate) fn run(files: &[PathBuf]) -> Result<()> {
-    let mut crates: BTreeMap<String, Size> = BTreeMap::new();
     let is_rust = |path: &&PathBuf| path.extension().is_some_and(|end| end == "rs");
-    for path in files.iter().filter(|path| path.exists()).filter(is_rust) {
-        let mut parts = path.iter().map(|part| part.to_string_lossy());
-        let folder = parts.next().unwrap_or_default();
-        let name = if folder == "crates" { parts.next().unwrap_or_default() } else { folder };
-        if COUNTED.iter().any(|counted| path.starts_with(counted)) {
-            let text = fs::read_to_string(path).context(format!("{}", path.display()))?;
-            *crates.entry(name.into_owned()).or_default() += &size(path, &text);
-        }
+    let is_counted = |path: &&PathBuf| COUNTED.iter().any(|counted| path.starts_with(counted));
+    let mut packages: BTreeMap<String, Vec<Source>> = BTreeMap::new();
+    for path in files.iter().filter(|path| path.exists()).filter(is_rust).filter(is_counted) {
+        let text = fs::read_to_string(path).context(format!("{}", path.display()))?;
+        let source = Source { path: path.clone(), text };
+        packages.entry(package(path)).or_default().push(source);
     }
+    let sized = |(name, sources): (String, Vec<Source>)| (name, size(&sources));
+    let crates: BTreeMap<String, Size> = packages.into_iter().map(sized).collect();
     let mut table = format!(
         "{:<20}{:>9}{:>9}{:>10}{:>9}{:>8}\n",
         "", "rust", "code", "comments", "public", "tests"
@@ -77,35 +77,113 @@ fn row(table: &mut String, name: &str, size: &Size) {
     let _ = writeln!(table, "{name:<20}{rust:>9}{code:>9}{comments:>10}{public:>9}{tests:>8}");
 }
 
-fn size(path: &Path, text: &str) -> Size {
-    let mut size = Size { rust: text.lines().count(), ..Size::default() };
-    size.tests = text.lines().filter(|line| line.trim() == "#[test]").count();
-    let of_tests = path.ends_with("tests.rs")
-        || path.iter().any(|folder| folder == "tests" || folder == "benches");
-    if of_tests {
-        return size;
+/// A file of Rust.
+struct Source {
+    path: PathBuf,
+    text: String,
+}
+
+/// The folder of `crates` in which a file lies, or the folder at the top.
+fn package(path: &Path) -> String {
+    let mut parts = path.iter().map(|part| part.to_string_lossy());
+    let folder = parts.next().unwrap_or_default();
+    if folder == "crates" { parts.next().unwrap_or_default() } else { folder }.into_owned()
+}
+
+/// The size of one package.
+fn size(sources: &[Source]) -> Size {
+    let of_tests: BTreeSet<PathBuf> = sources.iter().flat_map(test_modules).collect();
+    let is_test = |path: &Path| {
+        path.ends_with("tests.rs")
+            || path.iter().any(|part| part == "tests" || part == "benches" || part == "examples")
+            || of_tests.contains(path)
+            || path.ancestors().any(|folder| of_tests.contains(&folder.with_extension("rs")))
+    };
+    let declared = |start: &'static str| {
+        let lines = sources.iter().flat_map(|source| source.text.lines());
+        lines.filter_map(move |line| words_of(line.trim_start().strip_prefix(start)?).next())
+    };
+    let public: BTreeSet<&str> = declared("pub trait ").collect();
+    let private = declared("pub(crate) trait ").filter(|name| !public.contains(name)).collect();
+    let mut size = Size::default();
+    for Source { path, text } in sources {
+        size.rust += text.lines().count();
+        size.tests += text.lines().filter(|line| line.trim() == "#[test]").count();
+        if !is_test(path) {
+            let lines = shipped(text);
+            count_lines(&lines, &mut size);
+            size.public += public_items(&lines, &private);
+        }
     }
-    let is_tests = |line: &&str| line.starts_with("mod tests {") || line.ends_with(") mod tests {");
-    let lines: Vec<&str> = text.lines().take_while(|line| !is_tests(line)).collect();
+    size
+}
+
+fn count_lines(lines: &[&str], size: &mut Size) {
     let mut in_comment = false;
     for line in lines.iter().map(|line| line.trim()).filter(|line| !line.is_empty()) {
         in_comment |= line.starts_with("/*");
         match in_comment || line.starts_with("//") {
             true => size.comments += 1,
-            false => size.code += usize::from(line != "#[cfg(test)]"),
+            false => size.code += 1,
         }
         in_comment &= !line.contains("*/");
     }
-    size.public = public_items(&lines);
-    size
+}
+
+/// Whether what follows this line is compiled for tests only.
+fn is_for_tests(line: &str) -> bool {
+    let line = line.trim_start();
+    ["#[cfg(test)]", "#[cfg(all(test,", "#[cfg(doctest)]"].iter().any(|cfg| line.starts_with(cfg))
+}
+
+fn indent_of(line: &str) -> usize {
+    line.len() - line.trim_start().len()
+}
+
+/// The lines without items that are compiled for tests only. As rustfmt writes it, an item of several lines ends with a
+/// bracket as far to the left as its first line.
+fn shipped(text: &str) -> Vec<&str> {
+    let mut shipped = Vec::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        if !is_for_tests(line) {
+            shipped.push(line);
+            continue;
+        }
+        let indent = indent_of(line);
+        let ends = |line: &str| {
+            let item = line.trim();
+            let is_whole = !item.starts_with("#[") && item.ends_with([';', ',', '}']);
+            indent_of(line) == indent && !item.is_empty() && is_whole
+        };
+        lines.find(|line| ends(line));
+    }
+    shipped
+}
+
+/// The files of modules that are compiled for tests only.
+fn test_modules(source: &Source) -> Vec<PathBuf> {
+    let stem = source.path.file_stem().unwrap_or_default();
+    let parent = source.path.parent().unwrap_or(Path::new(""));
+    let is_root = ["lib", "main", "mod"].iter().any(|root| stem == *root);
+    let folder = if is_root { parent.to_owned() } else { parent.join(stem) };
+    let lines: Vec<&str> = source.text.lines().collect();
+    let marked = lines.iter().enumerate().filter(|(_, line)| is_for_tests(line));
+    let module = |(at, _): (usize, &&str)| {
+        let item = lines[at + 1..].iter().find(|line| !line.trim_start().starts_with("#["))?;
+        let (_, name) = item.split_once("mod ")?;
+        Some(folder.join(name.strip_suffix(';')?).with_extension("rs"))
+    };
+    marked.filter_map(module).collect()
 }
 
 /// Items that say `pub`, variants of public enums with their fields, items of public traits, and implementations of
 /// traits that are written out. Re-exports, what a derive or a macro makes, and implementations for a type or of a trait
-/// that the file itself keeps private do not count.
-fn public_items(lines: &[&str]) -> usize {
+/// that the file itself keeps private do not count, nor do those of traits that are `private` to the package.
+fn public_items(lines: &[&str], private: &BTreeSet<&str>) -> usize {
     let mut count = 0;
-    let private: Vec<&str> = lines.iter().filter_map(|line| private_name(line)).collect();
+    let own = lines.iter().filter_map(|line| private_name(line));
+    let private: BTreeSet<&str> = own.chain(private.iter().copied()).collect();
     // The indent of a public enum or trait that is open, and whether it is an enum.
     let mut open: Option<(usize, bool)> = None;
     for line in lines {
@@ -114,7 +192,7 @@ fn public_items(lines: &[&str]) -> usize {
         let says_pub = item.starts_with("pub ") && !item.starts_with("pub use ");
         let implements = item.starts_with("impl")
             && item.contains(" for ")
-            && !words_of(item).any(|word| word.starts_with('$') || private.contains(&word));
+            && !words_of(item).any(|word| word.starts_with('$') || private.contains(word));
         let inside = open.is_some_and(|(at, is_enum)| match is_enum {
             true if indent == at + 4 => item.starts_with(char::is_uppercase),
             true => indent == at + 8 && item.starts_with(char::is_lowercase) && item.contains(':'),
@@ -213,12 +291,46 @@ mod tests {
     #[test]
     fn tests_comments_and_blank_lines_are_no_code() {
         let body = "//! Doc.\n\n/* long\n */\nfn a() {}\n\n#[cfg(test)]\nmod tests {\n    #[test]\n    fn b() {}\n}\n";
-        let size_of = |path| size(Path::new(path), body);
+        let size_of = |path: &str| size(&[Source { path: path.into(), text: body.to_owned() }]);
         assert_eq!(
             size_of("crates/a/src/b.rs"),
             Size { rust: 11, code: 1, comments: 3, public: 0, tests: 1 }
         );
-        assert_eq!(size_of("crates/a/tests/b.rs").code, 0);
+        for path in ["crates/a/tests/b.rs", "crates/a/examples/b.rs"] {
+            assert_eq!(size_of(path).code, 0, "{path}");
+        }
+    }
+
+    #[test]
+    fn what_only_tests_include_is_no_code() {
+        let source = |path: &str, text: &str| Source { path: path.into(), text: text.to_owned() };
+        let root = "#[cfg(all(test, loom))]\nmod loom;\n#[cfg(test)]\n#[expect(dead_code)]\npub(crate) mod fake;\n\
+                    #[cfg(any(test, loom))]\nmod real;\n";
+        let item = "struct A {\n    #[cfg(test)]\n    b: u8,\n    c: u8,\n}\n#[cfg(test)]\nimpl A {\n    fn b(\n        \
+                    &self,\n    ) -> u8 {\n        1\n    }\n}\n#[cfg(doctest)]\npub struct Readme;\nfn d() {}\n";
+        let all = [
+            source("crates/a/src/lib.rs", root),
+            source("crates/a/src/loom.rs", "fn a() {}\n"),
+            source("crates/a/src/fake.rs", "mod part;\npub fn a() {}\n"),
+            source("crates/a/src/fake/part.rs", "fn a() {}\n"),
+            source("crates/a/src/real.rs", item),
+        ];
+        let Size { rust, code, public, .. } = size(&all);
+        // Two lines of the root, and struct A with c and its end, and d.
+        assert_eq!((rust, code, public), (7 + 1 + 2 + 1 + 16, 2 + 4, 0));
+    }
+
+    #[test]
+    fn a_private_trait_of_another_file_makes_no_public_item() {
+        let source = |path: &str, text: &str| Source { path: path.into(), text: text.to_owned() };
+        let all = [
+            source("crates/a/src/b.rs", "pub(crate) trait Totals {}\npub(crate) trait Both {}\n"),
+            source(
+                "crates/a/src/c.rs",
+                "pub trait Both {}\nimpl Totals for A {}\nimpl Both for A {}\n",
+            ),
+        ];
+        assert_eq!(size(&all).public, 2);
     }
 
     #[test]
@@ -226,11 +338,11 @@ mod tests {
         let text = "pub use a::B;\npub struct C {\n    pub d: u8,\n    e: u8,\n}\npub enum F {\n    G,\n    H {\n        \
                     i: u8,\n    },\n}\npub trait J {\n    fn k();\n}\nimpl J for C {\n    fn k() {}\n}\npub(crate) fn l() {}\n";
         // C, d, F, G, H, i, J, k, and J for C.
-        assert_eq!(public_items(&text.lines().collect::<Vec<_>>()), 9);
+        assert_eq!(public_items(&text.lines().collect::<Vec<_>>(), &BTreeSet::new()), 9);
         let private = "pub struct A;\npub(crate) struct B<T>(T);\ntrait C {}\nimpl Drop for A {}\nimpl<T> Drop for \
                        B<T> {}\nimpl C for A {}\nimpl Eq for $name<'_> {}\n";
         // A, and Drop for A.
-        assert_eq!(public_items(&private.lines().collect::<Vec<_>>()), 2);
+        assert_eq!(public_items(&private.lines().collect::<Vec<_>>(), &BTreeSet::new()), 2);
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub enum Wanted {
 }
 
 impl Wanted {
-    /// The mark of events by name; `None` for marks of other kinds.
+    /// What is marked, if this is a mark of events by name.
     #[must_use]
     pub fn event(&self) -> Option<&EventMark> {
         match self {

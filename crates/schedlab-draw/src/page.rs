@@ -50,12 +50,12 @@ pub struct Note {
     pub cpu: u16,
     /// The text of the note, which the page shows when it is pointed at.
     pub text: String,
-    pub story: Option<Story>,
+    pub story: Option<EpisodePicture>,
 }
 
 /// What the page draws of an episode of lost CPU time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Story {
+pub struct EpisodePicture {
     /// Since when the first waiter had waited.
     pub since: Nanos,
     /// The task that waited first.
@@ -77,8 +77,8 @@ pub fn notes(found: &ConservationAnswer, state: &State) -> Vec<Note> {
         .map(|episode| Note {
             span: Span::new(episode.start, episode.end),
             cpu: episode.overloaded.0,
-            text: told(episode, state),
-            story: Some(Story {
+            text: episode_text(episode, state),
+            story: Some(EpisodePicture {
                 since: episode.because.waited_since,
                 task: episode.task,
                 cost: episode.cost,
@@ -93,7 +93,7 @@ pub fn notes(found: &ConservationAnswer, state: &State) -> Vec<Note> {
 
 /// An episode in sentences, what is seen apart from what is inferred.
 #[must_use]
-pub fn told(episode: &Episode, state: &State) -> String {
+pub fn episode_text(episode: &Episode, state: &State) -> String {
     let others = match episode.others() {
         0 => String::new(),
         1 => " and one other task".to_owned(),

@@ -36,7 +36,6 @@ const KEYS_PER_COLUMN: usize = 8;
 /// What decides the colour of a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Colouring {
-    /// Each pid its own.
     #[default]
     Pid,
     /// The name of the task's command decides.
@@ -96,7 +95,6 @@ pub struct Rows {
     /// Where columns begin, and the end of the last.
     edges: Vec<u64>,
     cpus: Vec<Track>,
-    /// What was seen of each task, by its number.
     tasks: Vec<Seen>,
     keys: Keys,
     touching: Touching,

@@ -21,13 +21,13 @@ pub(crate) use centre::Centre;
 pub use claims::{Finding, Judged, judge};
 pub(crate) use comparison::PRIORS;
 pub use comparison::{
-    Asked, Basis, Change, Comparison, Detail, FailIf, FailIfError, Judgement, LEVEL, Looks,
-    POWER_MIN, Row, Side, Verdict, centre_of, compare, compare_adjusted, compare_metrics,
+    Basis, Change, CompareOptions, Comparison, Detail, FailIf, FailIfError, Judgement, LEVEL,
+    Looks, POWER_MIN, Row, Side, Verdict, centre_of, compare, compare_adjusted, compare_metrics,
     compare_pairs, look_level, percent,
 };
 pub(crate) use curve::curves;
 pub use curve::{Curve, CurvePoint};
-pub use map::{Choice, Edge, Map, MapError, Noise, Plane};
+pub use map::{Choice, Edge, Map, MapError, Noise, ValueGrid};
 pub(crate) use plane::planes;
 pub(crate) use scale::{Efficiency, KNEE, ScalePoint};
 pub use scale::{Scale, scales};

@@ -1,6 +1,6 @@
 //! All figures for other tools: CSV, JSON, and a gnuplot script that draws from the CSV.
 
-use crate::analysis::{Cells, Centre, Plane, curves, planes};
+use crate::analysis::{Cells, Centre, ValueGrid, curves, planes};
 use crate::{Manifest, Point, StoredRun};
 use schedlab_model::table::{self, Column, Csv, column};
 use schedlab_model::{Metric, Unit, Warning, columns};
@@ -20,23 +20,25 @@ pub fn csv(runs: &[StoredRun]) -> String {
     let axes: BTreeSet<&str> =
         runs.iter().flat_map(|r| r.manifest.point.keys().map(String::as_str)).collect();
     let mut columns = columns! { row: Line<'_>;
-        "run" = row.run.manifest.id.to_string(), "";
-        "workload" = row.run.manifest.workload.clone(), "";
-        "block" = row.run.manifest.block, "";
+        "run" = row.run.manifest.id.to_string(), "The id of the run.";
+        "workload" = row.run.manifest.workload.clone(), "The label of its workload.";
+        "block" = row.run.manifest.block, "The number of its repeat, from 0.";
     };
     columns.extend(axes.into_iter().map(|axis| {
         let name = axis.to_owned();
-        column(axis.to_owned(), "", move |row: &Line<'_>| {
-            row.run.manifest.point.get(&name).cloned()
-        })
+        column(
+            axis.to_owned(),
+            "The value of this axis; empty if the run has none.",
+            move |row: &Line<'_>| row.run.manifest.point.get(&name).cloned(),
+        )
     }));
     columns.extend(columns! { row: Line<'_>;
-        "figure" = row.figure.metric.name.clone(), "";
-        "unit" = unit(row.figure.metric.unit), "";
-        "of" = row.figure.of.clone(), "";
-        "value" = row.figure.value.is_finite().then(|| row.figure.value.to_string()), "";
-        "whole" = row.run.is_whole(), "";
-        "doubts" = codes(row.run), "";
+        "figure" = row.figure.metric.name.clone(), "The name of the metric.";
+        "unit" = unit(row.figure.metric.unit), "The unit of the value.";
+        "of" = row.figure.of.clone(), "What the value is of, such as a load that ran beside; empty for the run itself.";
+        "value" = row.figure.value.is_finite().then(|| row.figure.value.to_string()), "The value in this unit; empty if it is not finite.";
+        "whole" = row.run.is_whole(), "Whether the run came to its end.";
+        "doubts" = codes(row.run), "The codes of its warnings.";
     });
     let csv = Csv::new(&columns, false);
     let mut text = csv.head();
@@ -158,7 +160,6 @@ struct RunFigures<'r> {
 }
 
 impl<'r> Results<'r> {
-    /// The results of these runs.
     #[must_use]
     pub fn of(runs: &'r [StoredRun]) -> Self {
         let run = |run: &'r StoredRun| RunFigures {
@@ -187,7 +188,7 @@ pub fn gnuplot(runs: &[StoredRun], figures: &[String]) -> String {
             }
             for (index, (fixed, plane)) in planes(&cells, workload, &metric.name).iter().enumerate()
             {
-                plot_map(&mut out, workload, metric, (index, fixed), plane);
+                plot_map(&mut out, workload, metric, index, fixed, plane);
             }
         }
     }
@@ -281,8 +282,9 @@ fn plot_map(
     out: &mut String,
     workload: &str,
     metric: &Metric,
-    (index, fixed): (usize, &Point),
-    plane: &Plane,
+    index: usize,
+    fixed: &Point,
+    plane: &ValueGrid,
 ) {
     let _ = writeln!(
         out,

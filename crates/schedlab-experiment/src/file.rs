@@ -94,7 +94,6 @@ pub struct Experiment {
     pub(crate) places: Places,
 }
 
-/// A workload of an experiment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
     /// Unlike all others in the file: the workload's name where none is given.
@@ -199,7 +198,6 @@ pub enum FileError {
     /// It cannot be read.
     #[error("{}: {error}", path.display())]
     Read {
-        /// The path of the file.
         path: PathBuf,
         /// What the system said.
         #[source]
@@ -208,7 +206,6 @@ pub enum FileError {
     /// It says something wrong; all mistakes in the order of the file.
     #[error("{}", listing(path, mistakes))]
     Wrong {
-        /// The path of the file.
         path: PathBuf,
         /// What is wrong. Never empty.
         mistakes: Vec<Mistake>,

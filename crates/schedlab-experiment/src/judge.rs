@@ -35,7 +35,7 @@ impl Case<'_> {
         let results = self.folder.path();
         run_experiment(&mut machines, &experiment, results, &|| false, &mut |_| ()).unwrap();
         let stored = runs_of(results).unwrap();
-        answer::told(&experiment, &stored.runs, &stored.looks)
+        answer::lines(&experiment, &stored.runs, &stored.looks)
     }
 
     fn runs(&self) -> Vec<StoredRun> {

@@ -18,7 +18,6 @@
 //! ```
 
 pub mod analysis;
-mod anew;
 mod check;
 mod comparable;
 mod environment;
@@ -37,6 +36,7 @@ mod plan;
 #[cfg(test)]
 mod recorded_runs;
 mod refused_part;
+mod repeated_plan;
 pub mod report;
 mod run_loop;
 mod run_metrics;
@@ -46,7 +46,6 @@ mod store;
 mod trace_metrics;
 pub mod tune;
 
-pub use anew::Anew;
 pub use check::{knob_of, missing_program};
 pub use comparable::incomparable;
 pub use environment::{is_passing, machine_line};
@@ -58,6 +57,7 @@ use file::{Hosts, Measure, Order};
 pub use id::RunId;
 pub use machines::Machines;
 pub use plan::{Plan, Planned, Point};
+pub use repeated_plan::RepeatedPlan;
 pub use run_loop::{LoopError, Progress, Tally, run_plan};
 pub use session::run_experiment;
 pub use shard::{Shard, run_shard};

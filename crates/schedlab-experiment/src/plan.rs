@@ -13,7 +13,6 @@ pub type Point = BTreeMap<String, String>;
 /// One run to do.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Planned {
-    /// The id of the run.
     pub id: RunId,
     /// The label of its workload.
     pub workload: String,
@@ -25,7 +24,6 @@ pub struct Planned {
     pub spec: RunSpec,
     /// The commands around the run.
     pub hooks: Hooks,
-    /// The machine that does it.
     pub machine: MachineName,
 }
 
@@ -90,7 +88,7 @@ fn concerns(axis: &Axis, workload: &Workload) -> bool {
     axis.workload.is_empty() || workload.all().any(|(label, _)| label == axis.workload)
 }
 
-/// A seed for each round: rounds are shuffled unlike each other, and alike in every execution.
+/// A seed for each round: each round has an order of its own, which is the same in every execution.
 fn generator(seed: u64, block: u32) -> Random {
     Random::new(seed ^ (u64::from(block) << 32))
 }

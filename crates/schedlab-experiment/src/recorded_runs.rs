@@ -1,6 +1,6 @@
 //! Recorded runs for tests: `tests/all/hackbench-2cpu.csv` says how they were made.
 
-use crate::analysis::Plane;
+use crate::analysis::ValueGrid;
 use std::collections::BTreeMap;
 
 const TEXT: &str = include_str!("../tests/all/hackbench-2cpu.csv");
@@ -15,7 +15,7 @@ fn rows() -> impl Iterator<Item = BTreeMap<&'static str, &'static str>> {
 }
 
 /// The plane of slice and groups.
-pub(crate) fn plane(metric: &str) -> Plane {
+pub(crate) fn plane(metric: &str) -> ValueGrid {
     let columns: Vec<String> = ["100us", "1ms", "10ms", "100ms"].map(Into::into).to_vec();
     let groups: Vec<String> = ["1", "2", "4"].map(Into::into).to_vec();
     let mut cells = vec![vec![BTreeMap::new(); columns.len()]; groups.len()];
@@ -24,7 +24,7 @@ pub(crate) fn plane(metric: &str) -> Plane {
         let y = groups.iter().position(|g| g == row["groups"]).unwrap();
         cells[y][x].insert(row["block"].parse().unwrap(), row[metric].parse().unwrap());
     }
-    Plane { x: "slice".into(), y: "groups".into(), columns, rows: groups, cells }
+    ValueGrid { x: "slice".into(), y: "groups".into(), columns, rows: groups, cells }
 }
 
 /// A hundred raw values of one setting.

@@ -18,22 +18,22 @@ pub mod answer;
 mod answers;
 pub mod claims;
 mod facts;
-mod grounds;
 mod html;
 mod labels;
 mod runs;
 pub mod scale;
 mod table;
+mod themed_scene;
 mod trace;
 mod trace_scenes;
 
 pub use answers::{Picture, Shown, answers, text_map, winners};
-pub use grounds::Grounds;
 pub(crate) use html::Html;
 pub use labels::short as short_labels;
 pub use runs::of_runs;
 pub use schedlab_model::{readable, significant};
 pub use table::Table;
+pub use themed_scene::ThemedScene;
 pub use trace::{ShowError, TracePictures, trace_section};
 pub use trace_scenes::trace_scenes;
 
@@ -188,7 +188,7 @@ impl Section {
         self
     }
 
-    /// A picture as SVG of our own writer (`Grounds::svg`), with what it shows.
+    /// A picture as SVG of our own writer (`ThemedScene::svg`), with what it shows.
     pub fn picture(&mut self, svg: impl Into<String>, caption: impl Into<String>) -> &mut Self {
         self.parts.push(Part::Picture { svg: svg.into(), caption: caption.into() });
         self
@@ -400,7 +400,7 @@ mod tests {
             |theme: &schedlab_draw::Theme| schedlab_draw::Scene::new(64, 64, "t", theme.panel);
         let mut row = Report::new("t");
         row.section("s")
-            .pictures(vec![Picture { scenes: Grounds::of(draw), caption: "beside".into() }]);
+            .pictures(vec![Picture { scenes: ThemedScene::of(draw), caption: "beside".into() }]);
         assert!(has_fonts(&row));
         let html = row.html();
         assert!(html.contains("<div class=\"row\">\n<figure style=\"flex:"), "{html}");

@@ -10,8 +10,7 @@ mod parallel;
 use crate::environment::{doubts, is_passing, is_quiet, not_in_force};
 use crate::hooks::{Beside, hook, take_figures};
 use crate::store::{
-    Durable, Manifest, Place, Places, RunWriter, SCHEMA_OLD, StoreError, StoredRun, lock,
-    write_synced,
+    Durable, Manifest, Place, Places, RunWriter, StoreError, StoredRun, lock, write_synced,
 };
 use crate::{Experiment, Machines, Plan, Planned};
 use parallel::Left;
@@ -128,16 +127,6 @@ pub enum LoopError {
     /// The file does not say what is to be found out.
     #[error("{0}")]
     Question(String),
-    /// The folder holds runs of a version that did not store where they were done.
-    #[error(
-        "{}: its runs are of an older schedlab ({SCHEMA_OLD}), which did not store the measured \
-         program: use another folder for new runs (--output); `report` and `compare` read these",
-        folder.display()
-    )]
-    OldStore {
-        /// The folder of results.
-        folder: std::path::PathBuf,
-    },
 }
 
 /// Does the runs of a plan on their machines and stores each under `results/runs/ID-PLACE`. A run of the
@@ -158,19 +147,19 @@ pub fn run_plan(
     progress: &mut dyn FnMut(&Progress<'_>),
 ) -> Result<Tally, LoopError> {
     let _lock = lock(results)?;
-    run_with(machines, plan, results, stop, progress, Care::default())
+    run_with(machines, plan, results, stop, progress, RetryOptions::default())
 }
 
 /// What is done about a machine that is not quiet.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Care {
+pub(crate) struct RetryOptions {
     /// Further attempts at a round with a warning.
     pub(crate) retries: u32,
     /// Whether the load in the second before each run is stored.
     pub(crate) looks_before: bool,
 }
 
-impl Care {
+impl RetryOptions {
     pub(crate) fn of(experiment: &Experiment) -> Self {
         let looks_before = experiment.adjust.iter().any(|name| name == LOAD_BEFORE);
         Self { retries: experiment.retries, looks_before }
@@ -182,7 +171,7 @@ pub(crate) struct Work<'w> {
     pub(crate) results: &'w Path,
     /// Runs of the plan, those that are done included.
     pub(crate) total: usize,
-    pub(crate) care: Care,
+    pub(crate) care: RetryOptions,
     pub(crate) stop: &'w dyn Fn() -> bool,
 }
 
@@ -201,10 +190,9 @@ pub(crate) fn run_with(
     results: &Path,
     stop: &dyn Fn() -> bool,
     progress: &mut dyn FnMut(&Progress<'_>),
-    care: Care,
+    care: RetryOptions,
 ) -> Result<Tally, LoopError> {
     remove_cut_off(results)?;
-    refuse_old(results)?;
     let mut tally = Tally::default();
     let work = Work { results, total: plan.runs.len(), care, stop };
     let mut places = Places::default();
@@ -259,7 +247,7 @@ fn one_by_one(
     tally: &mut Tally,
     progress: &mut dyn FnMut(&Progress<'_>),
 ) -> Result<(), LoopError> {
-    let mut pace = Pace::default();
+    let mut pace = RunTimes::default();
     let mut before = 0;
     let mut patience = QUIET_MAX;
     for round in runs.chunk_by(|a, b| a.run.block == b.run.block) {
@@ -277,12 +265,12 @@ fn one_by_one(
                 let done =
                     machines.get(&run.machine).map_err(LoopError::from).and_then(|machine| {
                         // A program may have changed since the loop began.
-                        let done = (*run, &places.of(machine, run));
+                        let place = places.of(machine, run);
                         let looks_before = work.care.looks_before;
                         let results = work.results;
                         let durable = Durable::Each;
                         let stored = Stored { results, durable, looks_before };
-                        one(machine, done, stored, work.stop, attempt)
+                        one(machine, run, &place, stored, work.stop, attempt)
                     });
                 match done {
                     Ok(stored) => {
@@ -335,12 +323,12 @@ fn one_by_one(
 
 /// How long the runs of a call took.
 #[derive(Default)]
-struct Pace {
+struct RunTimes {
     spent: Duration,
     ended: u32,
 }
 
-impl Pace {
+impl RunTimes {
     fn ended(&mut self, took: Duration) {
         self.spent += took;
         self.ended += 1;
@@ -376,7 +364,8 @@ impl Planned {
 /// Performs one run and stores it. A run that failed is stored with the reason.
 pub(crate) fn one(
     machine: &mut dyn Machine,
-    (run, place): (&Planned, &Place),
+    run: &Planned,
+    place: &Place,
     to: Stored<'_>,
     stop: &dyn Fn() -> bool,
     attempt: u32,
@@ -384,7 +373,7 @@ pub(crate) fn one(
     let name = place.folder(run);
     let failed_before = failed_before(&to.results.join("runs").join(&name));
     let mut writer = RunWriter::create(to.results, &name, stop)?;
-    let done = perform(machine, (run, place), &mut writer, to.looks_before);
+    let done = perform(machine, run, place, &mut writer, to.looks_before);
     let repeatable = machine.offers().repeatable;
     let kept = |manifest| Manifest { attempt, failed_before, repeatable, ..manifest };
     let error = match done {
@@ -419,7 +408,8 @@ fn reason(error: &MachineError) -> String {
 /// Performs one run with the commands around it.
 fn perform(
     machine: &mut dyn Machine,
-    (run, place): (&Planned, &Place),
+    run: &Planned,
+    place: &Place,
     writer: &mut RunWriter<'_>,
     looks_before: bool,
 ) -> Result<Manifest, MachineError> {
@@ -506,25 +496,6 @@ fn set_aside(results: &Path, run: &Planned, place: &Place) -> Result<PathBuf, St
     let target = free.into_iter().find(|path| !path.exists()).expect("numbers do not end");
     fs::rename(&folder, &target).map_err(|e| StoreError::io(&folder, e))?;
     Ok(target)
-}
-
-/// Refuses a folder with runs of [`SCHEMA_OLD`]: whether they are runs of this plan cannot be told.
-fn refuse_old(results: &Path) -> Result<(), LoopError> {
-    let runs = results.join("runs");
-    let entries = fs::read_dir(&runs).map_err(|e| StoreError::io(&runs, e))?;
-    let is_old = |path: PathBuf| {
-        let file = path.join("manifest.json");
-        let text = schedlab_sys::regular_file::text(&file).unwrap_or_default();
-        text.contains(&format!("\"schema\": \"{SCHEMA_OLD}\""))
-    };
-    // Folders of old runs have no place in their name; only those are opened.
-    let mut old = entries.flatten().map(|entry| entry.path()).filter(|path| {
-        path.file_name().is_some_and(|name| !name.to_string_lossy().contains(['-', '.']))
-    });
-    match old.any(is_old) {
-        true => Err(LoopError::OldStore { folder: results.to_owned() }),
-        false => Ok(()),
-    }
 }
 
 /// Removes what runs left behind that were cut off by a crash.

@@ -44,7 +44,6 @@ pub(crate) fn question(metric: &Metric) -> Option<String> {
     })
 }
 
-/// A total as a metric.
 pub(crate) fn metric(total: &Total) -> Metric {
     Metric::new(&total.name, total.unit, total.better)
 }

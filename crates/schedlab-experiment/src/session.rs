@@ -7,7 +7,7 @@
 use crate::analysis::Cells;
 use crate::environment::mismatch;
 use crate::report::answer;
-use crate::run_loop::{Care, LoopError, Progress, Tally, keep_experiment, run_with};
+use crate::run_loop::{LoopError, Progress, RetryOptions, Tally, keep_experiment, run_with};
 use crate::store::{
     Place, Places, StoreError, StoredRun, boots, keep_looks, lock, looks_of, name_places, runs_of,
 };
@@ -84,7 +84,7 @@ struct Session<'s, 'm> {
 impl Session<'_, '_> {
     /// Does some runs of it.
     fn part(&mut self, plan: &Plan) -> Result<Tally, LoopError> {
-        let care = Care::of(self.experiment);
+        let care = RetryOptions::of(self.experiment);
         run_with(self.machines, plan, self.results, self.stop, self.progress, care)
     }
 
@@ -95,7 +95,7 @@ impl Session<'_, '_> {
             here.push(Place::of(&self.machines.get(&name)?.facts()));
         }
         let mut runs = runs_of(self.results)?.runs;
-        runs.retain(|run| here.iter().any(|here| run.manifest.place().is_near(here)));
+        runs.retain(|run| here.iter().any(|here| run.manifest.place.is_near(here)));
         Ok(runs)
     }
 
@@ -164,7 +164,7 @@ pub(crate) fn same_conditions(
     for name in experiment.machines() {
         let now = machines.get(&name)?.facts();
         let place = Place::of(&now);
-        let here = stored.iter().filter(|run| run.manifest.place().is_near(&place));
+        let here = stored.iter().filter(|run| run.manifest.place.is_near(&place));
         let last = here.max_by(|a, b| a.manifest.started_at.cmp(&b.manifest.started_at));
         if let Some(what) = last.and_then(|run| mismatch(&run.manifest.facts, &now)) {
             return Err(LoopError::OtherConditions { folder: results.to_owned(), what });
@@ -214,7 +214,7 @@ pub(crate) fn run_part(
     if experiment.warm_up > 0 && is_unfinished(plan, results, machines)? {
         throw_away(machines, experiment.warm_up, &plan.runs, results, stop)?;
     }
-    run_with(machines, plan, results, stop, progress, Care::of(experiment))
+    run_with(machines, plan, results, stop, progress, RetryOptions::of(experiment))
 }
 
 /// Runs whose results are thrown away: the first points of the plan, into a folder that goes. None
@@ -246,7 +246,7 @@ pub(crate) fn throw_away(
     let io = |error| StoreError::io(&folder, error);
     let done = (0..count as usize).try_for_each(|index| {
         let one = Plan { runs: vec![runs[index % runs.len()].clone()] };
-        run_with(machines, &one, &folder, stop, &mut |_| (), Care::default())?;
+        run_with(machines, &one, &folder, stop, &mut |_| (), RetryOptions::default())?;
         std::fs::remove_dir_all(&folder).map_err(io)?;
         Ok(())
     });

@@ -105,7 +105,6 @@ pub fn run_shard(
 }
 
 impl Shard {
-    /// The units of this shard.
     pub(crate) fn of_units(self, units: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
         units.into_iter().skip(self.index).step_by(self.of).collect()
     }

@@ -23,7 +23,6 @@ mod stored;
 mod writing;
 
 pub(crate) use looks::{keep_looks, looks_of};
-pub(crate) use manifest::SCHEMA_OLD;
 pub use manifest::{Manifest, SCHEMA};
 pub(crate) use place::Places;
 use place::place_axes;
@@ -62,7 +61,10 @@ pub enum StoreError {
         why: String,
     },
     /// A run was written by another version of schedlab.
-    #[error("{}: schema is '{found}', this schedlab reads '{SCHEMA}' and '{SCHEMA_OLD}'", path.display())]
+    #[error(
+        "{}: schema is '{found}', this schedlab reads '{SCHEMA}': do the runs again in another folder (--output)",
+        path.display()
+    )]
     Version {
         /// The path of the manifest.
         path: PathBuf,
@@ -72,7 +74,6 @@ pub enum StoreError {
     /// Another process does runs into the same folder.
     #[error("{}: {by} stores runs there: wait for its end, or choose another folder", folder.display())]
     Locked {
-        /// The path of the folder.
         folder: PathBuf,
         /// The process that stores runs there, in words.
         by: String,

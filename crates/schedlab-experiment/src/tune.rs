@@ -19,7 +19,7 @@ pub use outcome::{Member, Region, Tuned, Verdict};
 pub use profile::{Line, Profiled, profile, profile_runs};
 pub use screen::screened;
 
-use crate::run_loop::{Care, LoopError, Progress, keep_experiment, run_with};
+use crate::run_loop::{LoopError, Progress, RetryOptions, keep_experiment, run_with};
 use crate::session::{same_conditions, throw_away};
 use crate::store::{StoredRun, lock, runs_of};
 use crate::{Experiment, Machines, Plan, Planned, Point, Tuning};
@@ -126,7 +126,7 @@ pub fn tune(
         }
     }
     if tuner.stopped {
-        return Ok(Tuned::stopped(search.told().len()));
+        return Ok(Tuned::stopped(search.trials().len()));
     }
     let found = tuner.conclude(tuning, &search, &default, &values)?;
     Ok(Tuned { screening, ..found })
@@ -186,9 +186,9 @@ impl Tuner<'_, '_> {
         budget: usize,
     ) -> Result<Option<Vec<(String, f64)>>, LoopError> {
         let named = self.axes.named(&point);
-        (self.tell)(&Step::Asks { index: search.told().len(), budget, point: &named });
-        let repeat = search.told().iter().filter(|trial| trial.point == point).count();
-        let measured = self.measure(&point, repeat as u32, search.told().is_empty())?;
+        (self.tell)(&Step::Asks { index: search.trials().len(), budget, point: &named });
+        let repeat = search.trials().iter().filter(|trial| trial.point == point).count();
+        let measured = self.measure(&point, repeat as u32, search.trials().is_empty())?;
         if self.stopped {
             return Ok(None);
         }
@@ -246,7 +246,7 @@ impl Tuner<'_, '_> {
             }
             tell(&Step::Run(progress));
         };
-        let care = Care::of(self.experiment);
+        let care = RetryOptions::of(self.experiment);
         let tally = run_with(self.machines, plan, self.results, self.stop, &mut progress, care)?;
         self.stopped |= tally.stopped;
         if !skipped.is_empty() {
@@ -272,8 +272,8 @@ impl Tuner<'_, '_> {
             goals: self.goals.back(&advice.goals).into_iter().collect(),
         };
         let mut tuned = Tuned {
-            trials: search.told().len(),
-            settings: outcome::settings(search.told()),
+            trials: search.trials().len(),
+            settings: outcome::settings(search.trials()),
             failed: values.iter().filter(|values| values.is_empty()).count(),
             default: self.axes.named(default),
             best: Some(member(&advice)),
@@ -300,7 +300,7 @@ impl Tuner<'_, '_> {
         let plan = Plan { runs: confirm::interleaved(pairs, FRESH, seed, &plan) };
         let fresh = self.perform(&plan)?;
         if self.stopped {
-            return Ok(Tuned::stopped(search.told().len()));
+            return Ok(Tuned::stopped(search.trials().len()));
         }
         let is_of = |side: &[Option<usize>]| -> Vec<StoredRun> {
             let ids: Vec<_> = (0..pairs as u32)
@@ -349,7 +349,7 @@ impl Tuner<'_, '_> {
 fn samples(search: &Search, point: &[usize]) -> Vec<f64> {
     let here = |trial: &&Trial| trial.point == point;
     let value = |trial: &Trial| Some(trial.outcome.as_ref()?.goals[0]);
-    search.told().iter().filter(here).filter_map(value).collect()
+    search.trials().iter().filter(here).filter_map(value).collect()
 }
 
 fn failed(what: &str) -> LoopError {

@@ -17,7 +17,7 @@ mod tokio;
 
 pub use self::channel::ChannelThreads;
 pub use self::lumiera::Lumiera;
-pub use self::ours::{Ours, SleepLog};
+pub use self::ours::{PoolExecutor, SleepLog};
 pub use self::posting::{Function, POSTING, Post, posting};
 #[cfg(feature = "rayon")]
 pub use self::rayon::RayonScope;

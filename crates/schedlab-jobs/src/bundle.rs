@@ -11,7 +11,7 @@
 //! ```
 //!
 //! ```
-//! use schedlab_jobs::bundle::{Asked, Bundle, Share};
+//! use schedlab_jobs::bundle::{BundleStep, Bundle, Share};
 //! use schedlab_jobs::graph::{Rules, Shape};
 //! use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 //! use std::sync::Arc;
@@ -19,8 +19,8 @@
 //! let graph = Arc::new(Shape::Tree.build(&Rules { nodes: 1000, ..Rules::default() }));
 //! let (bundle, sum) = (Bundle::new(graph, 2), AtomicU32::new(0));
 //! let share = |worker| bundle.work(worker, || 0, |asked| match asked {
-//!     Asked::Run(node) => { sum.fetch_add(node, Relaxed); }
-//!     Asked::Help => {}
+//!     BundleStep::Run(node) => { sum.fetch_add(node, Relaxed); }
+//!     BundleStep::Help => {}
 //! });
 //! // Two workers, each with a share of the bundle.
 //! std::thread::scope(|scope| for worker in 0..2 {
@@ -31,7 +31,7 @@
 //! ```
 //!
 //! Each job of a deque belongs to a share that is running or posted again, so no job is left behind. A share that ends for
-//! lack of work is wanted again when some worker has two jobs ([`Asked::Help`]).
+//! lack of work is wanted again when some worker has two jobs ([`BundleStep::Help`]).
 
 use crate::deque::{Deque, Stealer};
 use crate::graph::{Graph, Node};
@@ -64,7 +64,7 @@ pub enum Share {
 
 /// What [`Bundle::work`] asks of its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum BundleStep {
     /// Run this job of the bundle.
     Run(Node),
     /// Post one more share: there is work for another worker.
@@ -136,7 +136,7 @@ impl Bundle {
         &self,
         worker: usize,
         now: impl Fn() -> Nanos,
-        mut ask: impl FnMut(Asked),
+        mut ask: impl FnMut(BundleStep),
     ) -> Share {
         let place = &self.places[worker % self.places.len()];
         let deque = place.deque.lock().unwrap_or_else(PoisonError::into_inner);
@@ -155,7 +155,7 @@ impl Bundle {
         loop {
             match share.take() {
                 Some(job) => {
-                    ask(Asked::Run(job));
+                    ask(BundleStep::Run(job));
                     share.end(job, &mut ask);
                     if share.looks.are_over(&now) {
                         share.lay_down();
@@ -257,7 +257,7 @@ impl Working<'_> {
     }
 
     /// A job has ended: which of its successors may start?
-    fn end(&mut self, job: Node, ask: &mut impl FnMut(Asked)) {
+    fn end(&mut self, job: Node, ask: &mut impl FnMut(BundleStep)) {
         self.ended += 1;
         self.idle_since = None;
         let Bundle { graph, waits, idle, .. } = self.bundle;
@@ -272,7 +272,7 @@ impl Working<'_> {
             self.deque.push(next);
             self.empty = false;
             if idle.load(Relaxed) > 0 && self.bundle.is_wanted() {
-                ask(Asked::Help);
+                ask(BundleStep::Help);
             }
         }
     }
@@ -290,12 +290,12 @@ impl Working<'_> {
 
     /// Asks for the shares that ended for lack of work, if there is more than its own next job: nobody could take the
     /// roots that it held.
-    fn hand_out(&self, ask: &mut impl FnMut(Asked)) {
+    fn hand_out(&self, ask: &mut impl FnMut(BundleStep)) {
         for _ in 1..self.deque.len() {
             if !self.bundle.is_wanted() {
                 return;
             }
-            ask(Asked::Help);
+            ask(BundleStep::Help);
         }
     }
 
@@ -354,8 +354,8 @@ mod tests {
         };
         let (mut helps, mut jobs) = (0, 0);
         let share = bundle.work(0, now, |asked| match asked {
-            Asked::Help => helps += 1,
-            Asked::Run(_) => {
+            BundleStep::Help => helps += 1,
+            BundleStep::Run(_) => {
                 jobs += 1;
                 if jobs == 1 {
                     let other = bundle.work(1, now, |_| panic!("all that is ready is held"));
@@ -365,7 +365,7 @@ mod tests {
         });
         assert!(jobs < 16, "{jobs}");
         assert_eq!((share, helps), (Share::Again, 1));
-        let took = |asked| assert!(matches!(asked, Asked::Run(_)));
+        let took = |asked| assert!(matches!(asked, BundleStep::Run(_)));
         assert_ne!(bundle.work(1, now, took), Share::Idle);
     }
 }

@@ -90,7 +90,7 @@ pub enum ExecutorError {
 /// Figures that only the executor knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Told {
+pub struct ExecutorFigures {
     /// Time to take in the graph, apart from running it.
     pub planning_ns: u64,
     /// Time that workers spent with management, where that is measured.
@@ -107,14 +107,14 @@ impl Run {
     ///
     /// # Errors
     /// When the run was ended meanwhile: the jobs that were left did nothing.
-    pub fn told(&self, told: Told) -> Result<Told, ExecutorError> {
+    pub fn finish(&self, figures: ExecutorFigures) -> Result<ExecutorFigures, ExecutorError> {
         if self.is_stopped() {
             return Err(ExecutorError::Interrupted);
         }
         if self.may_drop() {
             self.set_dropped(self.count_dropped());
         }
-        Ok(told)
+        Ok(figures)
     }
 }
 
@@ -133,7 +133,7 @@ pub trait Executor {
     ///
     /// # Errors
     /// When the run asks for what is not offered, or does not come to its end.
-    fn run(&mut self, run: &Arc<Run>) -> Result<Told, ExecutorError>;
+    fn run(&mut self, run: &Arc<Run>) -> Result<ExecutorFigures, ExecutorError>;
 }
 
 /// Refuses what plain executors cannot do.

@@ -289,7 +289,6 @@ impl Graph {
         self.weight[node as usize]
     }
 
-    /// The sum of all weights.
     pub fn weight_sum(&self) -> u64 {
         self.weight.iter().map(|&weight| u64::from(weight)).sum()
     }

@@ -38,7 +38,6 @@
 //! (`loom::`): `RUSTFLAGS="--cfg loom" cargo test -p schedlab-jobs --release --test all -- loom::`. The unit tests under Miri:
 //! `cargo +nightly miri test -p schedlab-jobs --lib`; the threads of the pool, in Miri's own time:
 //! `cargo +nightly miri test -p schedlab-jobs --test all pool::`. All are `cargo xtask model`.
-#![warn(missing_docs)]
 
 #[cfg(not(loom))]
 pub mod adaptors;

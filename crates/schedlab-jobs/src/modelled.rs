@@ -100,7 +100,6 @@ impl PoolJobs {
         true
     }
 
-    /// The jobs of a chunk.
     pub(crate) fn chunk(&self, run: &Run, chunk: u32) -> Range<Node> {
         self.planning.range(run, chunk)
     }
@@ -178,7 +177,6 @@ fn asks(run: &Run, node: Node) -> ModelRequest {
 }
 
 impl Dropped {
-    /// What a pool counted.
     pub(crate) fn of_pool(counts: &Counts, emergencies: u64) -> Self {
         Self {
             missed: counts.too_late,

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 /// Messages that may wait at the entrance; posting beyond them is refused.
 const ENTRANCE_MAX: usize = 1 << 16;
-/// Jobs that have not ended; posting beyond them is refused.
+/// The most jobs that have not ended. The pool refuses further posts.
 const BACKLOG_MAX: usize = 8 << 20;
 
 /// How a job returned.

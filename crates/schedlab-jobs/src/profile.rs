@@ -69,7 +69,6 @@ pub struct Starved {
 pub struct KindTimes {
     /// The name of the kind of work.
     pub kind: &'static str,
-    /// The number of jobs of this kind.
     pub jobs: u64,
     /// The wall time of these jobs, in nanoseconds.
     pub wall_ns: Nanos,
@@ -334,7 +333,7 @@ fn offered(run: &Run) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::graph::{Rules, Shape};
-    use crate::run::{Clock, Nothing, Schedule, Work};
+    use crate::run::{Clock, NoWork, Schedule, Work};
 
     /// Two kinds, of 100 and 300 ns.
     struct Two;
@@ -354,7 +353,7 @@ mod tests {
     /// Two workers with jobs from 100 to 200 and to 300, and a third job.
     fn three(begin: Nanos) -> Run {
         let graph = Shape::Isolated.build(&Rules { nodes: 3, ..Rules::default() });
-        let run = Run::new(graph, Schedule::default(), Box::new(Nothing), Clock::still());
+        let run = Run::new(graph, Schedule::default(), Box::new(NoWork), Clock::still());
         run.set_base(100);
         run.log(0, 0, 100, Some(200));
         run.log(1, 1, 100, Some(300));
@@ -405,7 +404,7 @@ mod tests {
         let graph = Shape::Isolated.build(&Rules { nodes: 4, ..Rules::default() });
         let schedule =
             Schedule { starts: vec![0, 0, 100, 0], life_ns: None, ..Schedule::default() };
-        let run = Run::new(graph, schedule, Box::new(Nothing), Clock::start());
+        let run = Run::new(graph, schedule, Box::new(NoWork), Clock::start());
         run.set_base(1000);
         // worker 0: 1000..1100 1110..1210; worker 1: 1020..1100 1105..1150
         run.log(0, 0, 1000, Some(1100));

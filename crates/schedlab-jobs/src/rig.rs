@@ -13,4 +13,4 @@ pub use grain::{Jobs, metg};
 pub use late::waits_of;
 pub use queueing::waiting;
 pub use replay::replay;
-pub use stall_shadow::{Shadow, Stall};
+pub use stall_shadow::{Stall, UnstalledLateness};

@@ -11,7 +11,7 @@ mod watching;
 
 pub use self::clock::Clock;
 use self::count::Counted;
-pub use self::dropping::{Dropped, Unfit};
+pub use self::dropping::{DropReason, Dropped};
 pub use self::held::Held;
 pub(crate) use self::held::{HELD_NS, lost_in_job};
 use self::watching::Watching;
@@ -23,7 +23,6 @@ use std::sync::{Arc, Mutex};
 
 /// What a job does.
 pub trait Work: Send + Sync {
-    /// Does the work of a node.
     fn perform(&self, node: Node);
 
     /// How long that takes, as planned: virtual time and laxity go by it.
@@ -54,9 +53,9 @@ pub struct Io {
 
 /// No work at all: what remains is the executor's own cost.
 #[derive(Clone, Copy, Debug)]
-pub struct Nothing;
+pub struct NoWork;
 
-impl Work for Nothing {
+impl Work for NoWork {
     fn perform(&self, _: Node) {}
 
     fn expected_ns(&self, _: Node) -> Nanos {
@@ -122,8 +121,8 @@ struct Further {
     /// When it was posted; 0: before the run.
     posted: AtomicU64,
     failed: AtomicBool,
-    /// Why it did not run: [`Unfit`].
-    unfit: AtomicU8,
+    /// Why it did not run: [`DropReason`].
+    drop_reason: AtomicU8,
 }
 
 /// A graph to be run once, and the log of it.
@@ -320,7 +319,6 @@ impl Run {
         self
     }
 
-    /// The graph of the run.
     pub fn graph(&self) -> &Graph {
         &self.graph
     }
@@ -398,7 +396,6 @@ impl Run {
         (posted > 0).then_some(posted)
     }
 
-    /// The clock of the run.
     pub fn clock(&self) -> Clock {
         self.clock
     }
@@ -627,7 +624,7 @@ mod tests {
 
     fn run(shape: Shape) -> Run {
         let graph = shape.build(&Rules { nodes: 40, fan: 4, ..Rules::default() });
-        Run::new(graph, Schedule::default(), Box::new(Nothing), Clock::start())
+        Run::new(graph, Schedule::default(), Box::new(NoWork), Clock::start())
     }
 
     #[test]
@@ -664,7 +661,7 @@ mod tests {
         let run = |ran: &[Node], missed: u64| {
             let graph = Shape::Chain.build(&Rules { nodes: 4, ..Rules::default() });
             let schedule = Schedule { starts: Vec::new(), life_ns: Some(5), ..Schedule::default() };
-            let run = Run::new(graph, schedule, Box::new(Nothing), Clock::start());
+            let run = Run::new(graph, schedule, Box::new(NoWork), Clock::start());
             ran.iter().for_each(|&node| run.perform(node, 0));
             run.set_dropped(Dropped { missed, ..Dropped::default() });
             run
@@ -679,7 +676,7 @@ mod tests {
         assert_eq!(changed.verify(), Err(Flaw::NodeHash(1)));
         // Without deadlines nothing may be dropped.
         let graph = Shape::Chain.build(&Rules { nodes: 2, ..Rules::default() });
-        let all = Run::new(graph, Schedule::default(), Box::new(Nothing), Clock::start());
+        let all = Run::new(graph, Schedule::default(), Box::new(NoWork), Clock::start());
         all.set_dropped(Dropped { missed: 2, ..Dropped::default() });
         assert_eq!(all.verify(), Err(Flaw::Missing(0)));
     }

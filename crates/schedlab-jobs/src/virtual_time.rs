@@ -10,7 +10,7 @@ mod pool;
 #[cfg(not(loom))]
 pub use pool::VirtualPool;
 
-use crate::executor::{Executor, ExecutorError, Offers, Told};
+use crate::executor::{Executor, ExecutorError, ExecutorFigures, Offers};
 use crate::graph::Node;
 use crate::planning::{Planner, Planning, plan_range};
 use crate::policy::{Agenda, JobId, Nanos, Outcome, Pause, Policy, Verdict};
@@ -128,7 +128,7 @@ impl Executor for VirtualTime {
         Offers { real: false, ..Offers::ALL }
     }
 
-    fn run(&mut self, run: &Arc<Run>) -> Result<Told, ExecutorError> {
+    fn run(&mut self, run: &Arc<Run>) -> Result<ExecutorFigures, ExecutorError> {
         run.set_base(0);
         let mut world = World::new(self.policy.clone(), self.costs, self.planning);
         world.begin(run);
@@ -138,7 +138,10 @@ impl Executor for VirtualTime {
             return Err(ExecutorError::Unfinished { executor: self.name(), what });
         }
         run.set_dropped(world.agenda.counts().into());
-        Ok(Told { management_ns: Some(world.management_ns), ..Told::default() })
+        Ok(ExecutorFigures {
+            management_ns: Some(world.management_ns),
+            ..ExecutorFigures::default()
+        })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::machine::{OfTree, perform};
 use crate::request::{ChildRequest, JobsReply, PoolRequest, Purpose, Tree};
-use schedlab_jobs::executor::{Executor, ExecutorError, Offers, Told};
+use schedlab_jobs::executor::{Executor, ExecutorError, ExecutorFigures, Offers};
 use schedlab_jobs::policy::Policy;
 use schedlab_jobs::run::Run;
 use schedlab_model::Nanos;
@@ -55,7 +55,7 @@ impl Executor for PoolOfTree {
         self.like.offers()
     }
 
-    fn run(&mut self, run: &Arc<Run>) -> Result<Told, ExecutorError> {
+    fn run(&mut self, run: &Arc<Run>) -> Result<ExecutorFigures, ExecutorError> {
         self.like.takes(run)?;
         let failed =
             |what: String| ExecutorError::Unfinished { executor: "schedlab".to_owned(), what };

@@ -1,7 +1,7 @@
 //! What the process of a run is asked and what it answers, as JSON.
 
 use schedlab_jobs::elsewhere::{Log, Plain};
-use schedlab_jobs::executor::Told;
+use schedlab_jobs::executor::ExecutorFigures;
 use schedlab_jobs::policy::Policy;
 use schedlab_model::{Nanos, Setting, Topology};
 use schedlab_sim::{Model, OfCode};
@@ -80,6 +80,6 @@ pub(crate) struct PoolRequest {
 /// What a child tells of a run of jobs.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct JobsReply {
-    pub(crate) told: Told,
+    pub(crate) told: ExecutorFigures,
     pub(crate) log: Log,
 }

@@ -14,8 +14,8 @@ use crate::error::While;
 use crate::{RigError, Threads};
 use answer::{Answer, Ran, read_lines};
 pub use line::{Done, Go, Head, Job, Line, NotOffered, SCHEMA, SCHEMA_DEADLINES};
-use request::Asked;
-use schedlab_jobs::executor::{Executor, ExecutorError, Offers, Told, refuse_times};
+use request::Request;
+use schedlab_jobs::executor::{Executor, ExecutorError, ExecutorFigures, Offers, refuse_times};
 use schedlab_jobs::run::Run;
 use schedlab_model::{Nanos, Pid};
 use schedlab_sys::guard::Ends;
@@ -47,7 +47,7 @@ impl Lines {
 
     /// Runs the graph; how many values were computed again.
     fn talk(&self, run: &Arc<Run>) -> Result<u32, Fault> {
-        let asked = Asked::of(run, self.workers);
+        let asked = Request::of(run, self.workers);
         let mut words = self.command.split_whitespace();
         let program = words.next().while_doing("missing program: name one after `cmd:`")?;
         let mut command = Command::new(program);
@@ -204,7 +204,7 @@ impl Executor for Lines {
         Offers { dependencies: true, start_times: true, deadlines: true, ..Offers::PLAIN }
     }
 
-    fn run(&mut self, run: &Arc<Run>) -> Result<Told, ExecutorError> {
+    fn run(&mut self, run: &Arc<Run>) -> Result<ExecutorFigures, ExecutorError> {
         refuse_times(self, run)?;
         // It learns how long a job is, and burns the CPU for that.
         if (0..run.graph().len()).any(|node| run.kind(node) != "cpu") {
@@ -216,7 +216,10 @@ impl Executor for Lines {
             return Err(ExecutorError::NotOffered { executor: self.name(), what });
         }
         match self.talk(run) {
-            Ok(recomputed) => run.told(Told { recomputed: Some(recomputed), ..Told::default() }),
+            Ok(recomputed) => run.finish(ExecutorFigures {
+                recomputed: Some(recomputed),
+                ..ExecutorFigures::default()
+            }),
             Err(Fault::Interrupted) => Err(ExecutorError::Interrupted),
             Err(Fault::NotOffered(what)) => {
                 Err(ExecutorError::NotOffered { executor: self.name(), what })
@@ -253,7 +256,7 @@ fn log(run: &Run, mut events: Vec<Ran>) {
     }
 }
 
-/// Reads an executor's own events; how many workers there were. They may have any numbers.
+/// Reads the events that an executor wrote, and returns how many workers it had. Workers may have any numbers.
 ///
 /// # Errors
 /// When the file cannot be read, a line is none of an executor's, or names a job that the graph has not.
@@ -318,7 +321,7 @@ impl Executor for Library {
         Offers { start_times: self.library.knows_start_times(), ..Offers::LOOKED_AT }
     }
 
-    fn run(&mut self, run: &Arc<Run>) -> Result<Told, ExecutorError> {
+    fn run(&mut self, run: &Arc<Run>) -> Result<ExecutorFigures, ExecutorError> {
         refuse_times(self, run)?;
         let graph = run.graph();
         let nodes = library::Graph::new((0..graph.len()).map(|node| graph.successors(node)));
@@ -352,7 +355,7 @@ impl Executor for Library {
             return Err(ExecutorError::Unfinished { executor: self.name(), what });
         }
         match code {
-            0 => run.told(Told::default()),
+            0 => run.finish(ExecutorFigures::default()),
             code => Err(ExecutorError::Unfinished {
                 executor: self.name(),
                 what: format!("it returned {code}"),

@@ -8,7 +8,7 @@
 //! - [`Jitter`] is what a machine does to threads that do nothing;
 //! - [`Recording`] records the kernel's events while an executor runs, and [`Stalls`] puts each moment of each worker
 //!   down to one cause;
-//! - [`Witness`] is what the machine did to a run of our pool, as its workers saw it.
+//! - [`MachineStalls`] is what the machine did to a run of our pool, as its workers saw it.
 //!
 //! Nothing here prints or waits for a user: the program that drives the rig says when it must stop.
 
@@ -25,9 +25,9 @@ mod threads;
 pub use error::RigError;
 pub use external::{Library, Lines, read_events};
 pub use jitter::Jitter;
-pub use machine_stalls::{Witness, machine, steal};
+pub use machine_stalls::{MachineStalls, machine, steal};
 pub use recording::{Account, Recorded, Recording};
 pub use soak::{Faulty, Soak, soak};
 pub use stalls::{Cause, Stalls};
-pub use storm::{Pace, Storm, storm, waits_for_later};
+pub use storm::{PostTiming, Storm, storm, waits_for_later};
 pub use threads::Threads;

@@ -1,18 +1,18 @@
 //! What the machine did to a run with start times: jobs that it held up, the shadow of each such stall, and the lateness of
 //! jobs outside it.
 
-use schedlab_jobs::rig::{Shadow, Stall};
+use schedlab_jobs::rig::{Stall, UnstalledLateness};
 use schedlab_jobs::run::{Held, Machine, Run};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 /// What a run's workers saw of the machine.
 #[derive(Clone, Debug)]
-pub struct Witness {
+pub struct MachineStalls {
     /// Lateness outside the shadow of the machine's stalls.
-    pub shadow: Shadow,
+    pub shadow: UnstalledLateness,
     /// Lateness outside the shadow of the machine's stalls and of other tasks.
-    pub calm: Shadow,
+    pub calm: UnstalledLateness,
     /// How many jobs ran.
     pub(crate) jobs: usize,
     /// Stalls of all workers that the machine made.
@@ -57,7 +57,7 @@ pub struct Figures {
     pub(crate) jobs_aside_all: usize,
 }
 
-impl Witness {
+impl MachineStalls {
     /// The stalls inside of jobs of a finished run ([`Run::with_machine`]); `before` is [`steal`] as it was before the
     /// run.
     pub fn of(run: &Run, workers: usize, before: Option<u64>) -> Self {
@@ -82,8 +82,8 @@ impl Witness {
             }
         }
         let steal_ns = steal().zip(before).map(|(after, before)| after.saturating_sub(before));
-        let shadow = Shadow::of(run, workers, &stalls);
-        let calm = Shadow::of(run, workers, &all);
+        let shadow = UnstalledLateness::of(run, workers, &stalls);
+        let calm = UnstalledLateness::of(run, workers, &all);
         Self { shadow, calm, jobs: spans.len(), stopped, held, known, steal_ns }
     }
 

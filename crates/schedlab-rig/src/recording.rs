@@ -253,7 +253,7 @@ impl Account {
 mod tests {
     use super::*;
     use schedlab_jobs::graph::{Rules, Shape};
-    use schedlab_jobs::run::{Clock, Nothing, Schedule};
+    use schedlab_jobs::run::{Clock, NoWork, Schedule};
 
     /// Microseconds.
     fn span(from: u64, to: u64) -> Span {
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn a_worker_that_blocks_on_a_lock_is_asleep_and_not_awake() {
         let graph = Shape::Isolated.build(&Rules { nodes: 2, ..Rules::default() });
-        let run = Run::new(graph, Schedule::default(), Box::new(Nothing), Clock::start());
+        let run = Run::new(graph, Schedule::default(), Box::new(NoWork), Clock::start());
         run.set_base(0);
         run.log(0, 0, 0, Some(100_000));
         run.log(1, 0, 300_000, Some(400_000));

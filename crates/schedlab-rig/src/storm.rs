@@ -45,7 +45,7 @@ pub fn waits_for_later(post: &Post) -> Option<Nanos> {
 
 /// When a poster posts its next job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pace {
+pub enum PostTiming {
     /// As soon as the executor has taken the last one.
     Flood,
     /// An open loop: at fixed times so far apart, whether jobs of before have started or not. The wait of a job counts
@@ -55,7 +55,6 @@ pub enum Pace {
     Closed,
 }
 
-/// What a storm was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Storm {
     /// Jobs that the executor took.
@@ -89,7 +88,7 @@ pub fn storm(
     post: &Post,
     posters: usize,
     time: Nanos,
-    pace: Pace,
+    pace: PostTiming,
     stop: impl Fn() -> bool,
 ) -> std::io::Result<Storm> {
     let shared = Arc::new(Shared {
@@ -146,22 +145,24 @@ fn lock(waits: &Mutex<Vec<u64>>) -> std::sync::MutexGuard<'_, Vec<u64>> {
 }
 
 /// How many jobs were taken, and how often one was refused.
-fn post_until_over(post: &Post, pace: Pace, shared: &Arc<Shared>) -> (u64, u64) {
+fn post_until_over(post: &Post, pace: PostTiming, shared: &Arc<Shared>) -> (u64, u64) {
     let mut posted = 0;
     let mut refused = 0;
     let mut next = clock::monotonic();
     let ended = Arc::new(AtomicBool::new(false));
     while !shared.over.load(Relaxed) {
-        if let Pace::Open(_) = pace {
+        if let PostTiming::Open(_) = pace {
             let left = next.0.saturating_sub(clock::monotonic().0);
             std::thread::sleep(Duration::from_nanos(left));
         }
         if post(job(pace, next, posted, shared, &ended)) {
             posted += 1;
-            if let Pace::Open(gap) = pace {
+            if let PostTiming::Open(gap) = pace {
                 next += gap;
             }
-            while pace == Pace::Closed && !ended.swap(false, Acquire) && !shared.over.load(Relaxed)
+            while pace == PostTiming::Closed
+                && !ended.swap(false, Acquire)
+                && !shared.over.load(Relaxed)
             {
                 std::thread::park_timeout(LOOK);
             }
@@ -175,25 +176,25 @@ fn post_until_over(post: &Post, pace: Pace, shared: &Arc<Shared>) -> (u64, u64) 
 
 /// A job that counts itself, and notes how long it waited if it is timed. `due`: when an open loop posts it.
 fn job(
-    pace: Pace,
+    pace: PostTiming,
     due: Nanos,
     number: u64,
     shared: &Arc<Shared>,
     ended: &Arc<AtomicBool>,
 ) -> Function {
     let own = Arc::clone(shared);
-    if pace == Pace::Flood && !number.is_multiple_of(SAMPLE) {
+    if pace == PostTiming::Flood && !number.is_multiple_of(SAMPLE) {
         return Box::new(move || {
             own.done.fetch_add(1, Relaxed);
         });
     }
     let ended = Arc::clone(ended);
     let poster = std::thread::current();
-    let since = if let Pace::Open(_) = pace { due } else { clock::monotonic() };
+    let since = if let PostTiming::Open(_) = pace { due } else { clock::monotonic() };
     Box::new(move || {
         lock(&own.waits).push(clock::monotonic().0.saturating_sub(since.0));
         own.done.fetch_add(1, Relaxed);
-        if pace == Pace::Closed {
+        if pace == PostTiming::Closed {
             ended.store(true, Release);
             poster.unpark();
         }

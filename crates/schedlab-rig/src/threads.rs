@@ -42,7 +42,7 @@ impl Threads {
     }
 
     /// What workers do first; each reports its thread before that.
-    pub fn told(&self, then: Option<OnStart>) -> OnStart {
+    pub fn on_start(&self, then: Option<OnStart>) -> OnStart {
         let threads = self.clone();
         Arc::new(move |worker: usize| {
             threads.tell_own(worker);

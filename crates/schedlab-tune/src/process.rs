@@ -37,7 +37,7 @@ pub(crate) struct Process {
 
 /// What a process says of a point.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Belief {
+pub(crate) struct Posterior {
     pub(crate) mean: f64,
     /// Of the mean, not of a run.
     pub(crate) deviation: f64,
@@ -142,21 +142,21 @@ impl Process {
     }
 
     /// What it says of a point.
-    pub(crate) fn at(&self, places: &[Place]) -> Belief {
+    pub(crate) fn at(&self, places: &[Place]) -> Posterior {
         let lengths = inverse_squares(&self.shape);
         let near: Vec<f64> =
             self.sites.iter().map(|site| correlation(&site.places, places, &lengths)).collect();
         let solved = forward(&self.factor, &near);
         let unknown_mean = 1.0 - dot(&self.ones, &solved);
         let left = 1.0 - dot(&solved, &solved) + unknown_mean.powi(2) / dot(&self.ones, &self.ones);
-        Belief {
+        Posterior {
             mean: self.mean + dot(&near, &self.weights),
             deviation: (self.variance * left.max(0.0)).sqrt(),
         }
     }
 
     /// What it says of the value at one point less that at another.
-    pub(crate) fn difference(&self, places: &[Place], others: &[Place]) -> Belief {
+    pub(crate) fn difference(&self, places: &[Place], others: &[Place]) -> Posterior {
         let lengths = inverse_squares(&self.shape);
         let near = |places: &[Place]| -> Vec<f64> {
             self.sites.iter().map(|site| correlation(&site.places, places, &lengths)).collect()
@@ -168,7 +168,7 @@ impl Process {
         let unknown_mean = dot(&self.ones, &solved);
         let left = 2.0 - 2.0 * correlation(places, others, &lengths) - dot(&solved, &solved)
             + unknown_mean.powi(2) / dot(&self.ones, &self.ones);
-        Belief {
+        Posterior {
             mean: dot(&apart, &self.weights),
             deviation: (self.variance * left.max(0.0)).sqrt(),
         }

@@ -50,7 +50,7 @@ impl Search {
     }
 
     fn processes_of_one_goal(&self) -> Option<Vec<Process>> {
-        let outcome = self.told().iter().find_map(|trial| trial.outcome.as_ref())?;
+        let outcome = self.trials().iter().find_map(|trial| trial.outcome.as_ref())?;
         let fits =
             self.method() == Method::Model && outcome.goals.len() == 1 && outcome.beyond.is_empty();
         let sites = || self.sites(&|outcome: &Outcome| outcome.goals[0]).0;

@@ -1,7 +1,7 @@
 //! The search: which point is measured next, and which one is the best so far.
 
 use crate::design::{grid, latin};
-use crate::process::{Belief, Process, Shape, Site};
+use crate::process::{Posterior, Process, Shape, Site};
 use crate::space::{Point, Space};
 use schedlab_stats::{Random, normal_cdf};
 use std::collections::BTreeSet;
@@ -126,7 +126,7 @@ impl Search {
 
     /// All measurements that the search has, in the order in which it got them.
     #[must_use]
-    pub fn told(&self) -> &[Trial] {
+    pub fn trials(&self) -> &[Trial] {
         &self.told
     }
 
@@ -302,7 +302,7 @@ impl Search {
         let process = self.process(goals, random);
         let fences: Vec<Process> = (0..limits).map(|l| self.fence(1 + l, l)).collect();
         let (sites, points) = self.sites(&|_: &Outcome| 0.0);
-        let holds = |belief: Belief| normal_cdf(-belief.mean / belief.deviation.max(1e-12));
+        let holds = |belief: Posterior| normal_cdf(-belief.mean / belief.deviation.max(1e-12));
         let kept = |places: &[_]| -> f64 { fences.iter().map(|f| holds(f.at(places))).product() };
         // What would be taken now: the best of the points that probably keep the limits.
         let now: Vec<(f64, &Point)> = sites
@@ -441,8 +441,8 @@ fn opening(space: &Space, options: &Options, random: &mut Random) -> Vec<Point> 
 /// The expected improvement over `best`, less what the noise of one more run takes of it (Huang, Allen,
 /// Notz and Zeng, "Global optimization of stochastic black-box systems via sequential kriging
 /// meta-models", J. Global Optimization 2006).
-fn improvement(belief: Belief, best: f64, noise: f64) -> f64 {
-    let Belief { mean, deviation } = belief;
+fn improvement(belief: Posterior, best: f64, noise: f64) -> f64 {
+    let Posterior { mean, deviation } = belief;
     if deviation <= 0.0 {
         return (best - mean).max(0.0);
     }

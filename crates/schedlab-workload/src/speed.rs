@@ -1,6 +1,6 @@
 //! Speeds, and which CPU gets which.
 
-use schedlab_model::{Cpu, CpuSet};
+use schedlab_model::{Cpu, CpuSet, percentage};
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
@@ -68,20 +68,19 @@ impl FromStr for Speed {
         if trimmed.starts_with("like:") {
             return Err(format!("invalid speed '{text}': {PROFILES_GONE}"));
         }
-        let (number, scale) = match trimmed.strip_suffix('%') {
-            Some(number) => (number.trim_end(), 10_000.0),
-            None => (trimmed, 1_000_000.0),
+        let (value, scale) = match percentage(trimmed) {
+            Some(percent) => (Some(percent), 10_000.0),
+            None => (trimmed.parse().ok(), 1_000_000.0),
         };
-        let value: f64 = number
-            .parse()
-            .map_err(|_| format!("invalid speed '{text}': use the form 30% or 0.3"))?;
+        let value: f64 =
+            value.ok_or_else(|| format!("invalid speed '{text}': use the form 30% or 0.3"))?;
         let millionths = (value * scale).round();
         if !(millionths.is_finite() && millionths >= 1.0) {
             return Err(format!("invalid speed {text}: use more than 0"));
         }
         if millionths > f64::from(WHOLE) {
             let hint = match scale > 10_000.0 && value <= 100.0 {
-                true => format!("; did you mean {number}%?"),
+                true => format!("; did you mean {trimmed}%?"),
                 false => String::new(),
             };
             return Err(format!(

@@ -30,6 +30,21 @@ pub(crate) fn room() -> usize {
     terminal_size::terminal_size_of(io::stdout()).map_or(ROOM, |(width, _)| width.0.into())
 }
 
+/// The width of tables in text.
+#[derive(clap::Args, Clone, Copy, Debug)]
+pub(crate) struct Width {
+    /// Print all columns, however long the lines become
+    #[arg(long)]
+    wide: bool,
+}
+
+impl Width {
+    /// Characters of a line.
+    pub(crate) fn room(self) -> usize {
+        if self.wide { usize::MAX } else { room() }
+    }
+}
+
 /// A text in lines of at most `room` characters, as far as its words allow: `first` begins it, `rest` each later line.
 pub(crate) fn wrapped(first: &str, rest: &str, text: &str, room: usize) -> String {
     let mut lines = first.to_owned();

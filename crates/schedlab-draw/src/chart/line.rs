@@ -92,7 +92,7 @@ impl Series {
             && self.samples.iter().any(|sample| sample.interval.is_some())
     }
 
-    /// A dashed line: what the others should be.
+    /// A dashed line that shows the values that the other lines should have.
     #[must_use]
     pub fn ideal(name: &str, samples: Vec<Sample>) -> Self {
         Self { shape: Shape::Ideal, ..Self::new(name, samples) }

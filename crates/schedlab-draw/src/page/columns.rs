@@ -30,7 +30,7 @@ pub(super) const COARSE_COLUMNS: usize = 1_024;
 const LEVELS: u32 = 1 << 16;
 
 /// What is kept of who ran.
-enum Kept {
+enum Detail {
     /// Slices, and the bytes that may still come.
     Slices { room: usize },
     /// Columns in their place.
@@ -49,7 +49,7 @@ pub struct Columns {
     ran: Vec<(u64, TaskId)>,
     touching: Touching,
     causes: Option<Causes>,
-    kept: Kept,
+    kept: Detail,
     /// How many tasks run and wait, for columns in place of slices.
     levels: Option<Levels>,
 }
@@ -169,7 +169,7 @@ impl Columns {
             ran,
             touching: Touching::new(),
             causes: None,
-            kept: Kept::Slices { room: usize::MAX },
+            kept: Detail::Slices { room: usize::MAX },
             levels: None,
         }
     }
@@ -240,7 +240,7 @@ impl Columns {
     /// compression; [`PageData::is_whole`] then says so.
     #[must_use]
     pub fn at_most(self, bytes: usize) -> Self {
-        Self { kept: Kept::Slices { room: bytes }, ..self }
+        Self { kept: Detail::Slices { room: bytes }, ..self }
     }
 
     /// Turns to columns where slices take more than that: who ran longest in each and how busy it was.
@@ -272,12 +272,12 @@ impl Columns {
             Occupant::Unknown => 0,
         };
         match &mut self.kept {
-            Kept::Slices { .. } => {}
-            Kept::Columns(columns) => {
+            Detail::Slices { .. } => {}
+            Detail::Columns(columns) => {
                 let cpu = Cpu(u16::try_from(cpu).unwrap_or(u16::MAX));
                 return columns.add(cpu, span, Some(task).filter(|task| *task > 0));
             }
-            Kept::Nothing => return,
+            Detail::Nothing => return,
         }
         let track = self.track(cpu);
         let start = (span.start - window.start).0.max(track.end);
@@ -291,7 +291,7 @@ impl Columns {
         let numbers = [gap, end - start, task.into(), code(left), wait];
         let why = track.why.take();
         let bytes = track.push(numbers, track.waker, why.as_ref(), Cpu(cpu as u16));
-        if let Kept::Slices { room } = &mut self.kept {
+        if let Detail::Slices { room } = &mut self.kept {
             *room = room.saturating_sub(bytes);
         }
     }
@@ -299,7 +299,7 @@ impl Columns {
     /// Columns, where they are wanted, take over what the slices tell.
     fn give_up(&mut self, state: &State) {
         let tracks = std::mem::take(&mut self.cpus);
-        self.kept = Kept::Nothing;
+        self.kept = Detail::Nothing;
         if self.levels.is_none() {
             return;
         }
@@ -312,7 +312,7 @@ impl Columns {
                 columns.add(Cpu(cpu), span, Some(task).filter(|task| *task > 0));
             }
         }
-        self.kept = Kept::Columns(columns);
+        self.kept = Detail::Columns(columns);
     }
 }
 
@@ -502,7 +502,6 @@ pub(super) fn leb128(bytes: &mut Vec<u8>, mut number: u64) -> usize {
     bytes.len() - before
 }
 
-/// The numbers of a column.
 fn numbers(bytes: &[u8]) -> impl Iterator<Item = u64> {
     let ends = bytes.chunk_by(|byte, _| *byte > 127);
     ends.map(|one| one.iter().rev().fold(0, |sum, byte| sum << 7 | u64::from(byte & 127)))
@@ -536,11 +535,11 @@ impl Question for Columns {
             return self.points.see(self.window, change, state);
         };
         self.add(cpu.index(), since, at, was, left);
-        if matches!(self.kept, Kept::Slices { room: 0 }) {
+        if matches!(self.kept, Detail::Slices { room: 0 }) {
             self.give_up(state);
         }
         // Columns do not tell why tasks waited.
-        if !matches!(self.kept, Kept::Slices { .. }) {
+        if !matches!(self.kept, Detail::Slices { .. }) {
             return;
         }
         let waker = is.task().filter(|_| wait.is_some_and(|wait| wait.why.is_wakeup()));
@@ -554,19 +553,19 @@ impl Question for Columns {
     }
 
     fn answer(mut self, state: &State) -> PageData {
-        let (whole, fine) = match std::mem::replace(&mut self.kept, Kept::Nothing) {
+        let (whole, fine) = match std::mem::replace(&mut self.kept, Detail::Nothing) {
             // The last slices are still to come.
-            slices @ Kept::Slices { .. } => {
+            slices @ Detail::Slices { .. } => {
                 self.kept = slices;
                 (true, None)
             }
             // They end the last one of each CPU themselves.
-            Kept::Columns(columns) => {
+            Detail::Columns(columns) => {
                 let levels = self.levels.take().answer(state).into_iter().flatten().next();
                 let levels = levels.map_or_else(Vec::new, |all| all.levels);
                 (false, Some((columns.answer(state), levels)))
             }
-            Kept::Nothing => (false, None),
+            Detail::Nothing => (false, None),
         };
         for (cpu, known) in state.observed_cpus() {
             self.add(cpu.index(), known.since, state.window().end, known.occupant, None);

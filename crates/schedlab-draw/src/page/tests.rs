@@ -147,7 +147,7 @@ fn an_episode_is_told_with_its_task_its_cpu_and_its_cost() {
 fn a_part_of_a_trace_counts_its_times_from_the_traces_begin() {
     let mut data = data();
     data.window = Span::new(Nanos(1_500), Nanos(1_500 + data.window.duration().0));
-    let story = Story {
+    let story = EpisodePicture {
         since: Nanos(1_400),
         task: TaskId(3),
         cost: Nanos(20),
@@ -160,7 +160,7 @@ fn a_part_of_a_trace_counts_its_times_from_the_traces_begin() {
         text: "late".into(),
         story: Some(story.clone()),
     };
-    let alone = Note { story: Some(Story { waker: None, ..story }), ..note.clone() };
+    let alone = Note { story: Some(EpisodePicture { waker: None, ..story }), ..note.clone() };
     let page = page_from("t", &data, Nanos(1_000), None, &[note, alone], 7);
     assert!(page.contains("\"origin\":\"1000\",\"shift\":500,"), "{page}");
     let told = "{\"start\":100,\"end\":200,\"cpu\":0,\"text\":\"late\",\"story\":{\"since\":-100,\

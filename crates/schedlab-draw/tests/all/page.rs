@@ -1,7 +1,7 @@
 //! The interactive page in a real browser: headless Chromium opens it from disk, a driver acts as a
 //! person would (`driver.js`), and what the page shows is compared with the timeline.
 
-use schedlab_draw::page::{Columns, Note, Story, page};
+use schedlab_draw::page::{Columns, EpisodePicture, Note, page};
 use schedlab_model::{Cpu, CpuSet, EventSource, Nanos, Span};
 use schedlab_timeline::{TaskId, ask, notation, span_of};
 
@@ -29,7 +29,7 @@ fn html() -> String {
         span: Span::new(at(4), at(5)),
         cpu: 0,
         text: "CPU 1 idle while b waits <on> 0".into(),
-        story: Some(Story {
+        story: Some(EpisodePicture {
             since: at(4),
             task: TaskId(2),
             cost: Nanos(1_000),

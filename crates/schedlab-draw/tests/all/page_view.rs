@@ -1,7 +1,7 @@
 //! What the page shows of a view, in a real browser: episodes, rows of tasks, dense events, sums, links,
 //! narrow windows, and traces that are too large for their slices.
 
-use schedlab_draw::page::{Columns, Note, PageData, Story, page};
+use schedlab_draw::page::{Columns, EpisodePicture, Note, PageData, page};
 use schedlab_model::{
     Counted, Cpu, CpuSet, Event, EventSource, Nanos, OtherFormat, Pid, Span, TraceInfo, Warning,
     What,
@@ -26,7 +26,7 @@ fn note(start: Nanos, from_ns: u64, to_ns: u64) -> Note {
         span: Span::new(start + Nanos(from_ns), start + Nanos(to_ns)),
         cpu: 0,
         text: "B waited".into(),
-        story: Some(Story {
+        story: Some(EpisodePicture {
             since: start + Nanos(1_000),
             task: TaskId(2),
             cost: Nanos(to_ns - from_ns),

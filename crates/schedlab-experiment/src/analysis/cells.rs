@@ -72,7 +72,6 @@ impl<'r> Cells<'r> {
         names
     }
 
-    /// The cells of a workload.
     pub(crate) fn of<'a>(&'a self, workload: &'a str) -> impl Iterator<Item = &'a Cell<'r>> + 'a {
         self.cells.iter().filter(move |cell| cell.workload == workload)
     }

@@ -98,7 +98,7 @@ impl fmt::Display for Verdict {
 
 /// What is asked of a comparison.
 #[derive(Clone, Debug, Default)]
-pub struct Asked {
+pub struct CompareOptions {
     /// The primary metrics; empty: those of the registry.
     pub metrics: Vec<String>,
     /// Metrics of conditions: primary, too. With some, those of the registry are not tested.
@@ -245,7 +245,7 @@ pub struct Comparison {
 /// Compares two sets of runs workload by workload. Each pair of slices is a block of its own (a boot, a
 /// day); with one pair, boots and times of the runs decide what is paired.
 #[must_use]
-pub fn compare(blocks: &[(&[StoredRun], &[StoredRun])], asked: &Asked) -> Vec<Comparison> {
+pub fn compare(blocks: &[(&[StoredRun], &[StoredRun])], asked: &CompareOptions) -> Vec<Comparison> {
     let cells: Vec<(Cells<'_>, Cells<'_>)> =
         blocks.iter().map(|(a, b)| (Cells::new(a), Cells::new(b))).collect();
     let Some((first, second)) = cells.first() else { return Vec::new() };
@@ -258,7 +258,7 @@ pub fn compare(blocks: &[(&[StoredRun], &[StoredRun])], asked: &Asked) -> Vec<Co
 fn of_workload(
     cells: &[(Cells<'_>, Cells<'_>)],
     label: &str,
-    asked: &Asked,
+    asked: &CompareOptions,
     level: f64,
 ) -> Option<Comparison> {
     let (first, second) = &cells[0];
@@ -316,7 +316,7 @@ fn metrics_of(cells: &Cells<'_>, label: &str) -> Vec<Metric> {
 
 /// The metrics that are tested: those that were asked for and those of conditions; else those of the
 /// registry; else the first that has a better direction.
-fn primary(cells: &Cells<'_>, label: &str, asked: &Asked, all: &[Metric]) -> Vec<Metric> {
+fn primary(cells: &Cells<'_>, label: &str, asked: &CompareOptions, all: &[Metric]) -> Vec<Metric> {
     let find = |name: &str| all.iter().find(|metric| metric.name == name).cloned();
     let mut names: Vec<String> = asked.metrics.clone();
     if names.is_empty() && asked.conditions.is_empty() {

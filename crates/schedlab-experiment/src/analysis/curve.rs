@@ -24,7 +24,6 @@ pub struct Curve {
     pub levels: Vec<Level>,
 }
 
-/// A point of a curve.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CurvePoint {
     /// The choice, as written.

@@ -17,7 +17,7 @@ const RISK_EDGES: f64 = RISK / 4.0;
 
 /// Measured values on two axes.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Plane {
+pub struct ValueGrid {
     /// Name of the axis to the right.
     pub x: String,
     /// Name of the axis upwards.
@@ -64,7 +64,6 @@ pub enum MapError {
 pub struct Edge {
     /// The axis along which it changes.
     pub(crate) axis: String,
-    /// The value before it.
     pub(crate) before: String,
     /// The value behind it.
     pub(crate) after: String,
@@ -109,12 +108,12 @@ pub struct Map {
 }
 
 impl Map {
-    /// Finds what a plane shows; `lower_is_better` decides what is best.
+    /// Finds what the grid shows; `lower_is_better` decides what is best.
     ///
     /// # Errors
     /// When the plane cannot tell differences from luck at all.
     pub fn new(
-        plane: &Plane,
+        plane: &ValueGrid,
         noise: Noise,
         lower_is_better: bool,
         choice: Choice,
@@ -194,7 +193,7 @@ impl Map {
 
     /// What the map does and does not show, in sentences.
     #[must_use]
-    pub(crate) fn sentences(&self, plane: &Plane) -> Vec<String> {
+    pub(crate) fn sentences(&self, plane: &ValueGrid) -> Vec<String> {
         let filled = self.means.iter().flatten().flatten().count();
         let noise = format!(
             "A run varies by {} ({}). A cell must differ from the best by {:.1} % before a claim is made.",
@@ -290,7 +289,7 @@ pub(super) fn reach(p: f64, degrees: f64) -> f64 {
 
 /// Edges along the rows: change points of each row, kept where neighbouring rows agree and their
 /// common step stands out against the noise, corrected for all places where one could be.
-fn edges(plane: &Plane, means: &[Vec<Option<Cell>>], upwards: bool) -> Vec<Edge> {
+fn edges(plane: &ValueGrid, means: &[Vec<Option<Cell>>], upwards: bool) -> Vec<Edge> {
     let rows = means.len();
     let columns = means.first().map_or(0, Vec::len);
     if columns < 2 {
@@ -341,7 +340,7 @@ fn edges(plane: &Plane, means: &[Vec<Option<Cell>>], upwards: bool) -> Vec<Edge>
     out
 }
 
-fn edges_upwards(plane: &Plane, means: &[Vec<Option<Cell>>]) -> Vec<Edge> {
+fn edges_upwards(plane: &ValueGrid, means: &[Vec<Option<Cell>>]) -> Vec<Edge> {
     let columns = means.first().map_or(0, Vec::len);
     let turned: Vec<Vec<Option<Cell>>> =
         (0..columns).map(|column| means.iter().map(|row| row[column]).collect()).collect();

@@ -1,14 +1,14 @@
 //! From cells to planes over two axes.
 
-use super::{Cells, Plane};
+use super::{Cells, ValueGrid};
 use crate::Point;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The planes of a metric over the first two axes of a workload, one for each choice on the others; the axis with
 /// more values lies to the right. None with fewer than two axes.
 #[must_use]
-pub(crate) fn planes(cells: &Cells<'_>, label: &str, metric: &str) -> BTreeMap<Point, Plane> {
-    let mut planes: BTreeMap<Point, Plane> = BTreeMap::new();
+pub(crate) fn planes(cells: &Cells<'_>, label: &str, metric: &str) -> BTreeMap<Point, ValueGrid> {
+    let mut planes: BTreeMap<Point, ValueGrid> = BTreeMap::new();
     let axes = cells.axes(label);
     let [x, y, rest @ ..] = &axes[..] else { return planes };
     let (x, y) = if x.1.len() >= y.1.len() { (x, y) } else { (y, x) };
@@ -18,7 +18,7 @@ pub(crate) fn planes(cells: &Cells<'_>, label: &str, metric: &str) -> BTreeMap<P
         let is_other = |(name, _): &(&String, &String)| others.contains(name.as_str());
         let fixed: Point =
             cell.point.iter().filter(is_other).map(|(n, v)| (n.clone(), v.clone())).collect();
-        let plane = planes.entry(fixed).or_insert_with(|| Plane {
+        let plane = planes.entry(fixed).or_insert_with(|| ValueGrid {
             x: x.0.clone(),
             y: y.0.clone(),
             columns: x.1.clone(),

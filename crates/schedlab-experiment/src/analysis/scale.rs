@@ -74,7 +74,7 @@ pub fn scales(experiment: &Experiment, cells: &Cells<'_>) -> Vec<Scale> {
     for label in cells.workloads() {
         for axis in experiment.axes.iter().filter(|axis| axis.values.len() > 1) {
             let Some(work) = experiment.work(axis) else { continue };
-            out.extend(along(experiment, cells, label, (axis, work)));
+            out.extend(along(experiment, cells, label, axis, work));
         }
     }
     out
@@ -84,7 +84,8 @@ fn along(
     experiment: &Experiment,
     cells: &Cells<'_>,
     label: &str,
-    (axis, work): (&Axis, Work),
+    axis: &Axis,
+    work: Work,
 ) -> Vec<Scale> {
     let Some(metric) = leads(experiment, cells, label) else { return Vec::new() };
     let mut groups: BTreeMap<Point, Vec<(String, &Cell<'_>)>> = BTreeMap::new();
@@ -96,8 +97,7 @@ fn along(
     }
     let count = groups.len();
     let scale = |(fixed, points): (Point, Vec<(String, &Cell<'_>)>)| {
-        let named = (label, axis.name(), fixed, metric.clone());
-        Curve { points, work, count }.scale(named)
+        Curve { points, work, count }.scale(label, axis.name(), fixed, metric.clone())
     };
     let mut scales: Vec<Scale> = groups.into_iter().filter_map(scale).collect();
     scales.sort_by(|a, b| by_value(&a.fixed, &b.fixed));
@@ -125,7 +125,10 @@ struct Curve<'c, 'r> {
 impl Curve<'_, '_> {
     fn scale(
         mut self,
-        (workload, axis, fixed, metric): (&str, String, Point, Metric),
+        workload: &str,
+        axis: String,
+        fixed: Point,
+        metric: Metric,
     ) -> Option<Scale> {
         self.points.sort_by(|(a, _), (b, _)| position(a).total_cmp(&position(b)).then(a.cmp(b)));
         let (whole, without): (Vec<_>, Vec<_>) = self

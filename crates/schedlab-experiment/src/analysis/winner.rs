@@ -1,6 +1,6 @@
 //! The setting to take home: the best choice on the knob axes of an experiment, over all loads together.
 
-use super::{Cells, Choice, Map, MapError, Noise, Plane};
+use super::{Cells, Choice, Map, MapError, Noise, ValueGrid};
 use crate::{Experiment, Varies};
 use schedlab_model::{Better, Metric, Setting};
 use std::collections::BTreeMap;
@@ -50,11 +50,11 @@ pub(crate) fn winner(
         return Ok(None);
     }
     let row = settings.values().cloned().collect();
-    let plane = Plane {
+    let plane = ValueGrid {
         columns: (0..settings.len()).map(|i| i.to_string()).collect(),
         rows: vec![String::new()],
         cells: vec![row],
-        ..Plane::default()
+        ..ValueGrid::default()
     };
     let lower = metric.better == Better::Lower;
     let noise = experiment.noise.map_or(Noise::Measured, Noise::Given);

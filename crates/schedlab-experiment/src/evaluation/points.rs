@@ -265,7 +265,7 @@ impl Evaluation {
                     machine: on.clone(),
                 }
             };
-            // Points that are the same run (full speed of methods that then do nothing) are one.
+            // At full speed some methods do nothing, so their points are one and the same run.
             let mut round: Vec<Planned> = Vec::new();
             for run in points.iter().map(one) {
                 if round.iter().all(|other| other.id != run.id) {

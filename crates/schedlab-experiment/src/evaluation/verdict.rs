@@ -67,7 +67,7 @@ fn off(figures: &Figures) -> f64 {
 }
 
 /// What the repeats of a point allow to say: right, wrong, or nothing as yet.
-fn told(figures: &Figures) -> Option<bool> {
+fn is_right(figures: &Figures) -> Option<bool> {
     let (low, high) = figures.reached().1?;
     let holds = low <= figures.ideal && figures.ideal <= high;
     match off(figures).abs() <= RIGHT {
@@ -79,7 +79,7 @@ fn told(figures: &Figures) -> Option<bool> {
 /// How far off the ideal the worst point is, of those that are surely wrong where there are any.
 fn judge(figures: &[&Figures]) -> Option<String> {
     let worst = |word: Option<bool>| {
-        let those = figures.iter().filter(|f| told(f) == word);
+        let those = figures.iter().filter(|f| is_right(f) == word);
         those.max_by(|a, b| off(a).abs().total_cmp(&off(b).abs()))
     };
     let (word, worst) = worst(Some(false))
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn what_the_repeats_do_not_show_is_not_judged() {
-        let told = |relative: &[f64]| told(&figures("cpu", 1, 0.5, relative));
+        let told = |relative: &[f64]| is_right(&figures("cpu", 1, 0.5, relative));
         assert_eq!(told(&[0.50, 0.51, 0.49]), Some(true));
         assert_eq!(told(&[0.80, 0.81, 0.79]), Some(false));
         assert_eq!(told(&[0.80, 0.40, 0.60]), None, "the ideal lies in the interval");

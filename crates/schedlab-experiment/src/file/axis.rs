@@ -8,7 +8,6 @@ use schedlab_workload::MachineName;
 use std::ops::Range;
 use std::str::FromStr;
 
-/// What an axis varies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Varies {
     /// An option of the workload, by its long name.
@@ -49,7 +48,6 @@ impl Varies {
 /// One axis: at each point of the experiment it has one of its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Axis {
-    /// What the axis varies.
     pub varies: Varies,
     /// The label of the only workload that it concerns, or empty for all.
     pub(crate) workload: String,
@@ -75,7 +73,6 @@ pub(crate) enum AxisKind {
 pub struct When {
     /// The name of an axis before it.
     pub axis: String,
-    /// One of its values.
     pub(crate) value: String,
 }
 

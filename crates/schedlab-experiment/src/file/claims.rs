@@ -51,7 +51,7 @@ pub(super) const KEYS: &[&str] = &[
 pub(super) const POINTS_MIN: usize = 3;
 
 /// The parts of the file that claims refer to.
-pub(super) struct Around<'f> {
+pub(super) struct FileContext<'f> {
     pub(super) workloads: &'f [Workload],
     pub(super) axes: &'f [Axis],
     pub(super) machine: &'f MachineName,
@@ -62,7 +62,7 @@ pub(super) struct Around<'f> {
 pub(super) fn claims(
     decoder: &mut Decoder<'_>,
     entry: Entry<'_>,
-    around: &Around<'_>,
+    around: &FileContext<'_>,
 ) -> Vec<Claim> {
     let items = decoder.items(entry, "tables [[claim]]");
     let mut claims = Vec::new();
@@ -73,7 +73,7 @@ pub(super) fn claims(
     claims
 }
 
-fn claim(decoder: &mut Decoder<'_>, mut keys: Keys<'_>, around: &Around<'_>) -> Option<Claim> {
+fn claim(decoder: &mut Decoder<'_>, mut keys: Keys<'_>, around: &FileContext<'_>) -> Option<Claim> {
     let place = keys.place.clone();
     let says = sentence(decoder, &mut keys, "says", "the published result in a sentence");
     let why = sentence(decoder, &mut keys, "why", "the reason for the bounds");
@@ -133,7 +133,11 @@ fn sentence(
     decoder.text(&entry, what)
 }
 
-fn metric(decoder: &mut Decoder<'_>, keys: &mut Keys<'_>, around: &Around<'_>) -> Option<String> {
+fn metric(
+    decoder: &mut Decoder<'_>,
+    keys: &mut Keys<'_>,
+    around: &FileContext<'_>,
+) -> Option<String> {
     let place = keys.take("metric").map(|entry| (entry.place.clone(), entry));
     let Some((place, entry)) = place else {
         let place = keys.place.clone();
@@ -148,7 +152,11 @@ fn metric(decoder: &mut Decoder<'_>, keys: &mut Keys<'_>, around: &Around<'_>) -
 }
 
 /// The workload by its label; the only one if the claim names none.
-fn workload(decoder: &mut Decoder<'_>, keys: &mut Keys<'_>, around: &Around<'_>) -> Option<String> {
+fn workload(
+    decoder: &mut Decoder<'_>,
+    keys: &mut Keys<'_>,
+    around: &FileContext<'_>,
+) -> Option<String> {
     let labels: Vec<&str> = around.workloads.iter().map(|w| w.label.as_str()).collect();
     let Some(entry) = keys.take("workload") else {
         let [only] = labels[..] else {
@@ -171,7 +179,7 @@ fn workload(decoder: &mut Decoder<'_>, keys: &mut Keys<'_>, around: &Around<'_>)
 fn machine(
     decoder: &mut Decoder<'_>,
     keys: &mut Keys<'_>,
-    around: &Around<'_>,
+    around: &FileContext<'_>,
 ) -> Option<MachineName> {
     let axis = around.axes.iter().find(|axis| axis.varies == Varies::Machine);
     let Some(entry) = keys.take("machine") else {
@@ -196,7 +204,7 @@ fn machine(
     Some(named)
 }
 
-fn along(decoder: &mut Decoder<'_>, entry: &Entry<'_>, around: &Around<'_>) -> Option<String> {
+fn along(decoder: &mut Decoder<'_>, entry: &Entry<'_>, around: &FileContext<'_>) -> Option<String> {
     let name = decoder.text(entry, "the name of an axis")?;
     let axis = around.axes.iter().find(|axis| axis.name() == name);
     if axis.is_none_or(|axis| axis.values.len() < POINTS_MIN) {

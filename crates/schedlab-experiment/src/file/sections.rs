@@ -1,7 +1,7 @@
 //! The tables of an experiment file, one function each.
 
 use super::axis::{self, MACHINE as MACHINE_KEY, axis};
-use super::claims::{self, Around};
+use super::claims::{self, FileContext};
 use super::decode::{Decoder, Entry, Keys};
 use super::locations::Part;
 use super::metric_names::{DIRECTIONS, UNITS, unmeasured};
@@ -113,8 +113,8 @@ pub(super) fn experiment(
     let mut axes = axes(decoder, &mut keys, &workloads, &hooks);
     axes.splice(0..0, machines);
     let own_metrics = !hooks.metric.is_empty();
-    let tune = tuned.and_then(|e| tuning(decoder, e, &axes, (&workloads, own_metrics)));
-    let around = Around { workloads: &workloads, axes: &axes, machine: &machine, own_metrics };
+    let tune = tuned.and_then(|e| tuning(decoder, e, &axes, &workloads, own_metrics));
+    let around = FileContext { workloads: &workloads, axes: &axes, machine: &machine, own_metrics };
     let (claims, short) = claimed(decoder, &mut keys, &around);
     decoder.finish(keys, ROOT);
     Some(Experiment {
@@ -154,7 +154,7 @@ pub(super) fn experiment(
 fn claimed(
     decoder: &mut Decoder<'_>,
     keys: &mut Keys<'_>,
-    around: &Around<'_>,
+    around: &FileContext<'_>,
 ) -> (Vec<Claim>, Option<Short>) {
     let claims = keys.take("claim").map(|e| claims::claims(decoder, e, around)).unwrap_or_default();
     let short = keys.take("short").and_then(|e| short::short(decoder, e, around.axes, &claims));

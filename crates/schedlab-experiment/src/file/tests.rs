@@ -1,4 +1,4 @@
-//! Experiment files as they are written, rightly and wrongly.
+//! Experiment files that are right, and those that are wrong.
 
 use super::*;
 

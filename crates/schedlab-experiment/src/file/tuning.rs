@@ -69,7 +69,8 @@ pub(super) fn tuning(
     decoder: &mut Decoder<'_>,
     entry: Entry<'_>,
     axes: &[Axis],
-    (workloads, own_metrics): (&[Workload], bool),
+    workloads: &[Workload],
+    own_metrics: bool,
 ) -> Option<Tuning> {
     let mut keys = decoder.table(entry)?;
     let place = keys.place.clone();

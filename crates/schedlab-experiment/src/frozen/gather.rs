@@ -73,7 +73,7 @@ pub fn gather(folders: &[impl AsRef<Path>], results: &Path) -> Result<Gathered, 
     told.missing = first.plan.runs.iter().filter(is_missing).map(in_words).collect();
     told.done = done.len();
     for run in &runs {
-        *told.machines.entry(machine(&run.manifest.place())).or_default() += 1;
+        *told.machines.entry(machine(&run.manifest.place)).or_default() += 1;
     }
     let _lock = lock(results)?;
     keep_experiment(results, &first.experiment.text)?;
@@ -142,7 +142,7 @@ fn read_worker(
 /// the runs of the others.
 fn take_other_machines(runs: &mut Vec<StoredRun>) -> Vec<StoredRun> {
     let block = |run: &StoredRun| (run.manifest.block, run.manifest.machine.clone());
-    let host = |run: &StoredRun| run.manifest.place().host();
+    let host = |run: &StoredRun| run.manifest.place.host();
     let mut blocks: BTreeMap<(u32, String), BTreeMap<Place, (usize, String)>> = BTreeMap::new();
     for run in runs.iter() {
         let began = &run.manifest.started_at;

@@ -8,7 +8,6 @@ use crate::{Hosts, Machines, Shard};
 use schedlab_sys::lock::{Lock, LockError};
 use std::path::{Path, PathBuf};
 
-/// What a worker is to do.
 #[derive(Clone, Debug, Default)]
 pub struct Work {
     /// The part of the plan; `None`: all of it.
@@ -49,7 +48,7 @@ fn refuse_mixing(machines: &mut Machines<'_>, worker: &Path) -> Result<(), Froze
     let Some(other) = first_run(worker) else { return Ok(()) };
     let name = other.manifest.machine.parse().map_err(FrozenError::Refused)?;
     let here = Place::of(&machines.get(&name).map_err(LoopError::from)?.facts());
-    let there = other.manifest.place();
+    let there = other.manifest.place;
     if here.is_near(&there) {
         return Ok(());
     }

@@ -16,7 +16,6 @@ struct Known {
     never: &'static [&'static str],
 }
 
-/// The option of a run as a number.
 fn option(spec: &RunSpec, name: &str) -> f64 {
     match &spec.workload {
         WorkloadSpec::Builtin { options, .. } => options[name].parse().unwrap(),

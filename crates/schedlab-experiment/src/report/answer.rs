@@ -3,7 +3,7 @@
 
 use super::{Picture, Section, answers, scale};
 use crate::analysis::{
-    Asked, Cells, Comparison, Judgement, LEVEL, Looks, Verdict, compare, scales,
+    Cells, CompareOptions, Comparison, Judgement, LEVEL, Looks, Verdict, compare, scales,
 };
 use crate::{Experiment, Point, StoredRun, mixed_versions};
 use schedlab_model::Warning;
@@ -35,13 +35,13 @@ pub fn contrasts(experiment: &Experiment, runs: &[StoredRun], looks: &Looks) -> 
     let mut choices = chosen(experiment);
     choices.extend(places(experiment, runs));
     let all: usize = choices.iter().map(|choice| choice.values.len() - 1).sum();
-    let asked = Asked {
+    let asked = CompareOptions {
         metrics: experiment.measure.clone(),
         tests: all,
         looks: looks.clone(),
         allow_failures: experiment.allow_failures,
         adjust: experiment.adjust.clone(),
-        ..Asked::default()
+        ..CompareOptions::default()
     };
     let of = |(_, place): &(String, Point)| -> Vec<StoredRun> {
         let lies =
@@ -55,7 +55,7 @@ pub fn contrasts(experiment: &Experiment, runs: &[StoredRun], looks: &Looks) -> 
     let mut out = Vec::new();
     for choice in choices {
         let Choice { interleaved, shuffled, .. } = choice;
-        let asked = Asked { interleaved, shuffled, ..asked.clone() };
+        let asked = CompareOptions { interleaved, shuffled, ..asked.clone() };
         let (first, others) = choice.values.split_first().expect("it has two values or more");
         let base = of(first);
         for value in others {
@@ -185,7 +185,7 @@ pub fn has_no_verdict(experiment: &Experiment, runs: &[StoredRun], looks: &Looks
 
 /// The answer. Of an experiment that compares nothing: each metric that matters at each point, in a sentence.
 #[must_use]
-pub fn told(experiment: &Experiment, runs: &[StoredRun], looks: &Looks) -> Vec<String> {
+pub fn lines(experiment: &Experiment, runs: &[StoredRun], looks: &Looks) -> Vec<String> {
     match sentences(experiment, runs, looks) {
         none if none.is_empty() => answers::centres(experiment, runs),
         told => told,
@@ -223,7 +223,7 @@ fn of_axis(group: &[&Contrast]) -> Vec<String> {
     };
     let sentence = |label: &str| match &of(label)[..] {
         [(contrast, found)] => found.answer(&contrast.after()),
-        several => together(label, several),
+        several => several_values(label, several),
     };
     labels.into_iter().map(sentence).collect()
 }
@@ -237,7 +237,7 @@ fn listed(values: &[&str], all: usize) -> String {
 }
 
 /// Several values of an axis in one sentence: those that differ with their change, the others by verdict.
-fn together(label: &str, all: &[(&Contrast, &Comparison)]) -> String {
+fn several_values(label: &str, all: &[(&Contrast, &Comparison)]) -> String {
     let judged: Vec<Value<'_>> =
         all.iter().filter_map(|(contrast, found)| Value::of(contrast, found)).collect();
     let [(contrast, _), ..] = all else { return String::new() };
@@ -342,7 +342,6 @@ impl<'c> Value<'c> {
         Some(Self { value: &contrast.value, found, judged, verdict })
     }
 
-    /// What is claimed of it.
     fn claim(&self) -> String {
         let Self { value, found, judged, verdict } = self;
         if *verdict == Verdict::Mixed && judged.verdict != Verdict::Mixed {

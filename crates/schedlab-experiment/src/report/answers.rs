@@ -7,7 +7,7 @@ mod text;
 
 pub use text::text_map;
 
-use super::{Grounds, Section, Table, readable};
+use super::{Section, Table, ThemedScene, readable};
 use crate::analysis::{Cell, Cells, Centre, Winner, winner};
 use crate::{Drawing, Experiment, Point, StoredRun, Varies};
 use schedlab_draw::chart::Values;
@@ -22,7 +22,7 @@ const PICTURES_MAX: usize = 6;
 #[derive(Clone, Debug)]
 pub struct Picture {
     /// What is drawn, on light and on dark ground.
-    pub scenes: Grounds,
+    pub scenes: ThemedScene,
     /// What it shows, in sentences.
     pub(crate) caption: String,
 }
@@ -124,7 +124,7 @@ fn workload(
     }
     let (map_px, curves_px) = if first.is_some() { FIRST_PX } else { (WIDTH_PX, WIDTH_PX) };
     let mut maps = match wants(experiment, Drawing::Map) {
-        true => maps::pictures(&mut section, experiment, (cells, label, main), &axes, map_px),
+        true => maps::pictures(&mut section, experiment, cells, label, main, &axes, map_px),
         false => Vec::new(),
     };
     let mut rows: Vec<Metric> = Vec::new();
@@ -143,7 +143,7 @@ fn workload(
     let curves = |axis: &str, px: i32| {
         let claims = experiment.map_or(&[][..], |experiment| &experiment.claims);
         let is_load = maps::is_load(experiment, axis);
-        multiples::picture((cells, claims), label, &rows, (axis, is_load), px)
+        multiples::picture(cells, claims, label, &rows, axis, is_load, px)
     };
     let mut along = along.into_iter();
     if let Some(first) = first {

@@ -35,23 +35,26 @@ fn rows(facts: &MachineFacts) -> Vec<(&'static str, String)> {
         format!("{} online ({}), allowed {}", facts.online.len(), facts.online, facts.allowed);
     let bytes = |bytes: &u64| readable(*bytes as f64, Unit::Bytes);
     let limit = |limit: &Option<String>| limit.clone().unwrap_or_else(|| "none".into());
-    let cgroup =
-        format!("{}, CPU limit {}", told(&facts.cgroup.path), said(&facts.cgroup.cpu_limit, limit));
+    let cgroup = format!(
+        "{}, CPU limit {}",
+        fact_text(&facts.cgroup.path),
+        said(&facts.cgroup.cpu_limit, limit)
+    );
     vec![
         ("measured at", facts.taken_at.clone()),
         ("host", facts.host.clone()),
-        ("processor", told(&facts.model)),
+        ("processor", fact_text(&facts.model)),
         ("CPUs", cpus),
         ("memory", said(&facts.memory_bytes, bytes)),
         ("hypervisor", said(&facts.hypervisor, |name| or_none(name))),
         ("kernel", format!("{} {}", kernel.release, kernel.architecture)),
         ("build", kernel.version.clone()),
-        ("preemption", told(&kernel.preemption)),
+        ("preemption", fact_text(&kernel.preemption)),
         ("sched_ext", said(&kernel.sched_ext, |name| or_none(name))),
         ("SMT", said(&facts.smt, on_off)),
         ("governor", said(&facts.frequency.governors, |all| or_none(&all.join(", ")))),
         ("turbo", said(&facts.frequency.turbo, on_off)),
-        ("clock source", told(&facts.clocksource)),
+        ("clock source", fact_text(&facts.clocksource)),
         ("control group", cgroup),
         ("load before", format!("{one:.2} {five:.2} {fifteen:.2}, {} runnable", load.runnable)),
         ("schedlab", facts.schedlab.clone()),
@@ -73,7 +76,7 @@ fn said<T>(fact: &Fact<T>, say: impl Fn(&T) -> String) -> String {
     }
 }
 
-fn told<T: Display>(fact: &Fact<T>) -> String {
+fn fact_text<T: Display>(fact: &Fact<T>) -> String {
     match fact {
         Fact::Known(value) => value.to_string(),
         Fact::Unknown(why) => unknown(why),

@@ -3,7 +3,7 @@
 use schedlab_workload::MachineName;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A label for each value. Of machines only that in which they differ: `cpus=2` rather than `sim:cpus=2,kernel=cfs-6.1`.
+/// A label for each value. A machine is named by the settings that differ: `cpus=2`, not `sim:cpus=2,kernel=cfs-6.1`.
 /// Where that is one setting whose values are words, the word says it all: `cfs-6.1`. All else stays as it is, and so do
 /// machines that would become alike.
 #[must_use]

@@ -60,7 +60,7 @@ pub(super) fn sentence(scale: &Scale) -> String {
 pub fn table(scale: &Scale) -> Table {
     let Scale { axis, metric, rate, .. } = scale;
     let heads = [axis, &metric.name, rate, "efficiency", "running", "waiting", "idle CPUs"];
-    let mut table = Table::new(heads.map(str::to_owned));
+    let mut table = Table::new(heads.map(str::to_owned)).ranked(&[0, 0, 1, 0, 4, 3, 2]);
     for point in &scale.points {
         let known = |value: Option<f64>| value.map_or("-".to_owned(), |v| format!("{v:.2}"));
         let [running, waiting, idle] = point.time.map(known);

@@ -1,6 +1,6 @@
 //! What a recorded run tells: who waited how long, who was displaced, where CPUs idled.
 
-use super::{Grounds, Section, Table, readable};
+use super::{Section, Table, ThemedScene, readable};
 use crate::Drawing;
 use schedlab_draw::cores::{Cores, Size, cores};
 use schedlab_draw::levels::Levels;
@@ -8,11 +8,11 @@ use schedlab_draw::page::{Columns, Listening, notes, page};
 use schedlab_draw::rows::{Colouring, Rows, RowsAnswer, RowsOptions, legend_of};
 use schedlab_draw::waiting::{Curve, Running, Tints, columns, waiting};
 use schedlab_draw::{Belongs, Scene, Theme, number_of};
-use schedlab_model::{Nanos, Span, Topology, Unit};
-use schedlab_stats::Histogram;
+use schedlab_model::table::{self, Row};
+use schedlab_model::{Known, Nanos, Span, Topology, Unit, shell_word};
 use schedlab_timeline::{
-    Conservation, ConservationOptions, Cpus, CpusAnswer, Cut, Latency, LatencyAnswer, Power, Tasks,
-    TasksAnswer, ask, ask_within, span_of,
+    Conservation, ConservationOptions, Cpus, CpusAnswer, Cut, Delays, Latency, LatencyAnswer,
+    Power, Reply, TaskRow, Tasks, TasksAnswer, ask, ask_within, span_of,
 };
 use schedlab_trace::{Options, TraceError};
 use std::collections::BTreeMap;
@@ -43,7 +43,6 @@ pub enum ShowError {
     /// It cannot be read on.
     #[error("{}: {error}", path.display())]
     Read {
-        /// The path of the trace.
         path: PathBuf,
         /// What the system said.
         #[source]
@@ -99,7 +98,13 @@ pub fn trace_section(
     );
     let mut listening = Listening::new(source.as_mut()).without_power();
     let reply = ask(&mut listening, question).map_err(read)?;
-    let ((latency, tasks, cpus), rows, curve, (slices, found, power)) = reply.answer;
+    let mut others = None;
+    let reply = reply.map(|((latency, tasks, cpus), rows, curve, shown)| {
+        others = Some((latency, cpus, rows, curve, shown));
+        tasks
+    });
+    let (latency, cpus, rows, curve, shown) = others.expect("the reply has an answer");
+    let (slices, found, power) = shown;
     let slices = slices.with_arguments(listening.said()).with_power(power);
     let slices = slices.with_owners(&Belongs::of(source.info()), &reply.state);
     let mut section = Section::new(title);
@@ -113,7 +118,7 @@ pub fn trace_section(
         section.picture(drawn.svg(), CORES);
     }
     if wanted.waiting {
-        let drawn = Grounds::of(|theme| draw_curve(curve.clone(), span, theme));
+        let drawn = ThemedScene::of(|theme| draw_curve(curve.clone(), span, theme));
         section.picture(drawn.svg(), WAITING);
     }
     if let Some(window) = close_up(span).filter(|_| wanted.cores) {
@@ -133,7 +138,8 @@ pub fn trace_section(
             quoted(path)
         )),
     };
-    section.table(latencies(&latency)).table(switches(&tasks)).table(cpu_table(&cpus));
+    section.table(latencies(&latency, &reply.known));
+    section.table(switches(&reply)).table(cpu_table(&cpus, &reply.known));
     section.warnings(&reply.warnings);
     Ok(section)
 }
@@ -151,7 +157,7 @@ fn quoted(path: &Path) -> String {
     let plain = |c: char| c.is_alphanumeric() || "/._-+=,".contains(c);
     match text.chars().all(plain) {
         true => text.into_owned(),
-        false => format!("'{}'", text.replace('\'', "'\\''")),
+        false => shell_word(&text),
     }
 }
 
@@ -213,8 +219,8 @@ fn draw_both(
     window: Span,
     origin: Nanos,
     topology: Option<&Topology>,
-) -> Grounds {
-    Grounds {
+) -> ThemedScene {
+    ThemedScene {
         light: draw_rows(light, window, origin, topology, &Theme::light()),
         dark: draw_rows(dark, window, origin, topology, &Theme::dark()),
     }
@@ -241,7 +247,7 @@ pub(super) fn close_up(span: Span) -> Option<Span> {
     })
 }
 
-pub(super) fn close_up_of(path: &Path, span: Span, window: Span) -> Result<Grounds, ShowError> {
+pub(super) fn close_up_of(path: &Path, span: Span, window: Span) -> Result<ThemedScene, ShowError> {
     let options = Options { arguments: true, ..Options::default() };
     let mut source = schedlab_trace::open_with(path, &options)?;
     let topology = source.info().topology.clone();
@@ -251,109 +257,98 @@ pub(super) fn close_up_of(path: &Path, span: Span, window: Span) -> Result<Groun
     Ok(draw_both(reply.answer, window, span.start, topology.as_ref()))
 }
 
+const DELAYS: [&str; 10] = [
+    "wakeup.count",
+    "wakeup.latency_ns_p50",
+    "wakeup.latency_ns_p90",
+    "wakeup.latency_ns_p99",
+    "wakeup.latency_ns_p999",
+    "run_delay.count",
+    "run_delay.latency_ns_p50",
+    "run_delay.latency_ns_p90",
+    "run_delay.latency_ns_p99",
+    "run_delay.latency_ns_p999",
+];
+
 /// A row for each command, those that waited most first, and one for all.
-fn latencies(latency: &LatencyAnswer) -> Table {
-    let mut commands: BTreeMap<&str, (Histogram, Histogram)> = BTreeMap::new();
+fn latencies(latency: &LatencyAnswer, known: &Known) -> Table {
+    let mut commands: BTreeMap<&str, Delays> = BTreeMap::new();
     for row in &latency.tasks {
-        let (wakeup, delay) = commands.entry(&row.comm).or_default();
-        wakeup.merge(&row.delays.wakeup);
-        delay.merge(&row.delays.run_delay);
+        commands.entry(&row.comm).or_default().merge(&row.delays);
     }
-    let mut commands: Vec<_> = commands.into_iter().filter(|(_, (_, d))| !d.is_empty()).collect();
-    commands.sort_by_key(|(_, (_, delay))| std::cmp::Reverse(delay.sum()));
+    let mut commands: Vec<_> =
+        commands.into_iter().filter(|(_, delays)| !delays.run_delay.is_empty()).collect();
+    commands.sort_by_key(|(_, delays)| std::cmp::Reverse(delays.run_delay.sum()));
     commands.truncate(COMMANDS_MAX);
-    let mut table = Table::new([
-        "command",
-        "wakeups",
-        "latency p50",
-        "p90",
-        "p99",
-        "p99.9",
-        "run delays",
-        "delay p50",
-        "p90",
-        "p99",
-        "p99.9",
-    ]);
-    let mut row = |name: &str, wakeup: &Histogram, delay: &Histogram| {
-        let cells = [quantiles(wakeup), quantiles(delay)].concat();
-        table.row(std::iter::once(name.to_owned()).chain(cells));
-    };
-    for (name, (wakeup, delay)) in &commands {
-        row(name, wakeup, delay);
+    let (mut names, mut rows): (Vec<&str>, Vec<Delays>) = commands.into_iter().unzip();
+    names.push(ALL_TASKS);
+    rows.push(latency.total.clone());
+    let heads = names.into_iter().map(|name| vec![name.to_owned()]);
+    chosen(&["command"], heads, &table::Rows::new(&rows, Nanos::ZERO).known(known), &DELAYS)
+}
+
+/// The last row, which is of all commands.
+const ALL_TASKS: &str = "all tasks";
+
+/// The named columns of rows, behind columns of a head for each row.
+fn chosen<R: Row>(
+    titles: &[&str],
+    heads: impl Iterator<Item = Vec<String>>,
+    rows: &table::Rows<'_, R>,
+    names: &[&str],
+) -> Table {
+    let (own, cells) = rows.cells(names);
+    let mut table = Table::new(titles.iter().map(|&title| title.to_owned()).chain(own));
+    for (head, cells) in heads.zip(cells) {
+        table.row([head, cells].concat());
     }
-    row("all tasks", &latency.total.wakeup, &latency.total.run_delay);
     table
 }
 
-fn quantiles(histogram: &Histogram) -> Vec<String> {
-    let at = |q| histogram.quantile(q).map_or("-".into(), |ns| time(Nanos(ns)));
-    let count = readable(histogram.count() as f64, Unit::Count);
-    vec![count, at(0.5), at(0.9), at(0.99), at(0.999)]
-}
+const SWITCHES: [&str; 4] = ["run_ns", "switches_voluntary", "switches_involuntary", "migrations"];
 
-fn switches(tasks: &TasksAnswer) -> Table {
-    #[derive(Default)]
-    struct Sum {
-        tasks: u64,
-        ran: Nanos,
-        voluntary: u64,
-        involuntary: u64,
-        migrations: u64,
-    }
-    let mut commands: BTreeMap<&str, Sum> = BTreeMap::new();
-    let mut all = Sum::default();
-    for row in &tasks.rows {
-        for sum in [commands.entry(&row.comm).or_default(), &mut all] {
-            sum.tasks += 1;
-            sum.ran += row.ran;
-            sum.voluntary += row.voluntary;
-            sum.involuntary += row.involuntary;
-            sum.migrations += row.migrations;
+/// A row for each command, those that ran longest first, and one for all.
+fn switches(reply: &Reply<TasksAnswer>) -> Table {
+    let mut commands: BTreeMap<&str, (u64, TaskRow)> = BTreeMap::new();
+    let mut all: Option<(u64, TaskRow)> = None;
+    let add = |(tasks, sum): &mut (u64, TaskRow), row: &TaskRow| {
+        *tasks += 1;
+        sum.ran += row.ran;
+        sum.voluntary += row.voluntary;
+        sum.involuntary += row.involuntary;
+        sum.migrations += row.migrations;
+    };
+    for row in &reply.answer.rows {
+        let own = commands.get_mut(&*row.comm);
+        match own {
+            Some(own) => add(own, row),
+            None => drop(commands.insert(&row.comm, (1, row.clone()))),
+        }
+        match &mut all {
+            Some(all) => add(all, row),
+            None => all = Some((1, row.clone())),
         }
     }
     let mut commands: Vec<_> = commands.into_iter().collect();
-    commands.sort_by_key(|(_, sum)| std::cmp::Reverse(sum.ran));
+    commands.sort_by_key(|(_, (_, sum))| std::cmp::Reverse(sum.ran));
     commands.truncate(COMMANDS_MAX);
-    let mut table = Table::new([
-        "command",
-        "tasks",
-        "ran",
-        "voluntary switches",
-        "involuntary switches",
-        "migrations",
-    ]);
-    for (name, sum) in commands.iter().map(|(n, s)| (*n, s)).chain([("all tasks", &all)]) {
-        let counts = [sum.voluntary, sum.involuntary, sum.migrations];
-        let counts = counts.map(|n| readable(n as f64, Unit::Count));
-        let cells = [name.to_owned(), sum.tasks.to_string(), time(sum.ran)];
-        table.row(cells.into_iter().chain(counts));
-    }
-    table
+    commands.extend(all.map(|all| (ALL_TASKS, all)));
+    let head =
+        |(name, (tasks, _)): &(&str, (u64, TaskRow))| vec![(*name).to_owned(), tasks.to_string()];
+    let heads: Vec<Vec<String>> = commands.iter().map(head).collect();
+    let sums: Vec<TaskRow> = commands.into_iter().map(|(_, (_, sum))| sum).collect();
+    let rows = reply.rows(&sums);
+    let rows = table::Rows::new(&rows, Nanos::ZERO).known(&reply.known);
+    chosen(&["command", "tasks"], heads.into_iter(), &rows, &SWITCHES)
 }
 
-fn cpu_table(cpus: &CpusAnswer) -> Table {
-    let mut table = Table::new([
-        "CPU",
-        "busy",
-        "idle",
-        "unknown",
-        "switches",
-        "overloaded",
-        "most waiting at once",
-    ]);
-    for row in &cpus.rows {
-        table.row([
-            format!("CPU {}", row.cpu),
-            row.utilisation().map_or("-".into(), |u| readable(u, Unit::Fraction)),
-            time(row.idle),
-            time(row.unknown),
-            readable(row.switches as f64, Unit::Count),
-            time(row.overloaded),
-            row.waiting_max.to_string(),
-        ]);
-    }
-    table
+const CPUS: [&str; 7] =
+    ["cpu", "utilisation", "idle_ns", "unknown_ns", "switches", "overloaded_ns", "waiting_max"];
+
+fn cpu_table(cpus: &CpusAnswer, known: &Known) -> Table {
+    let rows = table::Rows::new(&cpus.rows, Nanos::ZERO).known(known);
+    let heads = cpus.rows.iter().map(|_| Vec::new());
+    chosen(&[], heads, &rows, &CPUS)
 }
 
 fn time(time: Nanos) -> String {

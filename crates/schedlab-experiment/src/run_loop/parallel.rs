@@ -27,7 +27,6 @@ const LOOK: Duration = Duration::from_millis(20);
 /// This many finished runs at most are lost by a power cut.
 const BATCH: usize = 256;
 
-/// A run to do.
 pub(crate) struct Left<'p> {
     /// Which one, from 0, of all runs of the plan.
     pub(crate) index: usize,
@@ -37,7 +36,7 @@ pub(crate) struct Left<'p> {
 }
 
 /// What a thread tells of the run with this place in the list.
-enum Told {
+enum Message {
     Begins,
     Ended(Box<StoredRun>),
     Failed(MachineError),
@@ -112,7 +111,7 @@ pub(crate) fn perform(
 
 impl Shared<'_> {
     /// A thread: does the next run until none is left or the user wants to stop.
-    fn life(&self, tell: &Sender<(usize, Told)>) {
+    fn life(&self, tell: &Sender<(usize, Message)>) {
         let mut machines = Machines::made_by(self.make);
         let stop = || self.stopping.load(Ordering::Relaxed);
         while !stop() {
@@ -120,18 +119,17 @@ impl Shared<'_> {
             let Some(Left { run, place, .. }) = self.runs.get(at) else { return };
             // Nobody hears when the calling thread has panicked, which ends the program.
             let say = |told| drop(tell.send((at, told)));
-            say(Told::Begins);
+            say(Message::Begins);
             let done = machines.get(&run.machine).map_err(LoopError::from).and_then(|machine| {
-                let done = (*run, place);
                 let results = self.results;
                 let durable = Durable::Batch;
                 let to = Stored { results, durable, looks_before: false };
-                one(machine, done, to, &stop, 0)
+                one(machine, run, place, to, &stop, 0)
             });
             say(match done {
-                Ok(stored) => Told::Ended(Box::new(stored)),
-                Err(LoopError::Machine(error)) => Told::Failed(error),
-                Err(error) => Told::GaveUp(error),
+                Ok(stored) => Message::Ended(Box::new(stored)),
+                Err(LoopError::Machine(error)) => Message::Failed(error),
+                Err(error) => Message::GaveUp(error),
             });
         }
     }
@@ -139,7 +137,7 @@ impl Shared<'_> {
     /// Hears of the runs until the last thread has ended.
     fn listen(
         &self,
-        heard: &Receiver<(usize, Told)>,
+        heard: &Receiver<(usize, Message)>,
         work: &Work<'_>,
         tally: &mut Tally,
         progress: &mut dyn FnMut(&Progress<'_>),
@@ -161,7 +159,7 @@ impl Shared<'_> {
             };
             let Left { index, run, .. } = &self.runs[at];
             match told {
-                Told::Begins => {
+                Message::Begins => {
                     let over = ended + failed.len();
                     let left = (over > 0).then(|| {
                         let rest = self.runs.len() - over;
@@ -171,7 +169,7 @@ impl Shared<'_> {
                     let total = work.total;
                     progress(&Progress::Begins { index, total, run, left });
                 }
-                Told::Ended(stored) => {
+                Message::Ended(stored) => {
                     ended += 1;
                     if ended % BATCH == 0
                         && let Err(error) = on_disk(self.results)
@@ -182,11 +180,11 @@ impl Shared<'_> {
                     tally.ended(run, &stored, work);
                     progress(&Progress::Ended { run, stored: &stored });
                 }
-                Told::Failed(error) => {
+                Message::Failed(error) => {
                     progress(&Progress::Failed { run, error: &error });
                     failed.push((at, error));
                 }
-                Told::GaveUp(error) => {
+                Message::GaveUp(error) => {
                     self.stopping.store(true, Ordering::Relaxed);
                     gave_up.get_or_insert(error);
                 }

@@ -9,10 +9,6 @@ use std::collections::BTreeMap;
 
 /// The version of the run directory that this program writes.
 pub const SCHEMA: &str = "schedlab/run/2";
-/// The same as earlier programs spelled it.
-pub(super) const SCHEMA_BEFORE: &str = "schedlab-run/2";
-/// The version before, which this program still reads: its runs have no place.
-pub(crate) const SCHEMA_OLD: &str = "schedlab-run/1";
 
 /// `manifest.json`: what was run, where, and how it ended.
 #[derive(Clone, Debug, PartialEq, schemars::JsonSchema, Serialize, Deserialize)]
@@ -27,9 +23,8 @@ pub struct Manifest {
     pub workload: String,
     /// The choice on every axis.
     pub point: Point,
-    /// Where it was done; absent in runs of [`SCHEMA_OLD`], whose facts tell most of it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) place: Option<Place>,
+    /// Where it was done.
+    pub place: Place,
     /// The block: runs of one block were done close to each other.
     pub(crate) block: u32,
     /// What the machine was asked.
@@ -74,7 +69,7 @@ impl Manifest {
             machine: planned.machine.to_string(),
             workload: planned.workload.clone(),
             point: planned.point.clone(),
-            place: Some(place),
+            place,
             block: planned.block,
             spec: planned.spec.clone(),
             exit_code: 0,
@@ -90,13 +85,6 @@ impl Manifest {
             repeatable: false,
             lines: BTreeMap::new(),
         }
-    }
-
-    /// Where it was done; of a run of an older version, what its facts tell of it.
-    #[must_use]
-    pub fn place(&self) -> Place {
-        let told = || Place { measuring: 0, ..Place::of(&self.facts) };
-        self.place.clone().unwrap_or_else(told)
     }
 
     pub(crate) fn ended(&mut self, outcome: &Outcome, took_ns: u64, load_after: LoadFacts) {

@@ -197,7 +197,7 @@ fn found(program: &str) -> Option<PathBuf> {
 pub(crate) fn name_places(runs: &mut [StoredRun], hosts: Hosts) -> Vec<&'static str> {
     let mut seen: BTreeMap<(&str, usize), BTreeSet<String>> = BTreeMap::new();
     for run in runs.iter() {
-        for (axis, value) in run.manifest.place().values().into_iter().enumerate() {
+        for (axis, value) in run.manifest.place.values().into_iter().enumerate() {
             seen.entry((&run.manifest.machine, axis)).or_default().insert(value);
         }
     }
@@ -211,7 +211,7 @@ pub(crate) fn name_places(runs: &mut [StoredRun], hosts: Hosts) -> Vec<&'static 
         differing.retain(|axis| !OF_HOSTS.contains(&AXES[*axis]));
     }
     for run in runs.iter_mut() {
-        let values = run.manifest.place().values();
+        let values = run.manifest.place.values();
         for axis in &differing {
             run.manifest.point.insert(AXES[*axis].to_owned(), values[*axis].clone());
         }
@@ -224,7 +224,7 @@ fn is_each_block_of_one_host(runs: &[StoredRun]) -> bool {
     let mut hosts: BTreeMap<(u32, &str), BTreeSet<Place>> = BTreeMap::new();
     for run in runs {
         let block = (run.manifest.block, run.manifest.machine.as_str());
-        hosts.entry(block).or_default().insert(run.manifest.place().host());
+        hosts.entry(block).or_default().insert(run.manifest.place.host());
     }
     hosts.values().all(|places| places.len() == 1)
 }
@@ -238,8 +238,9 @@ pub(crate) fn place_axes(point: &Point) -> Point {
 /// Whether each kernel had one command line.
 fn has_one_line_each(runs: &[StoredRun]) -> bool {
     let mut lines: BTreeMap<(String, String), BTreeSet<String>> = BTreeMap::new();
-    for place in runs.iter().map(|run| run.manifest.place()) {
-        lines.entry(place.kernel).or_default().insert(place.command_line);
+    for place in runs.iter().map(|run| &run.manifest.place) {
+        let Place { kernel, command_line, .. } = place;
+        lines.entry(kernel.clone()).or_default().insert(command_line.clone());
     }
     lines.values().all(|lines| lines.len() == 1)
 }

@@ -1,8 +1,7 @@
 //! Reading run directories.
 
-use super::manifest::SCHEMA_BEFORE;
 use super::writing::{FIGURES, FigureLine, INTERVALS, IntervalLine, WARNINGS};
-use super::{Manifest, Place, SCHEMA, SCHEMA_OLD, StoreError, looks_of, name_places, place_axes};
+use super::{Manifest, Place, SCHEMA, StoreError, looks_of, name_places, place_axes};
 use crate::analysis::Looks;
 use crate::{Experiment, Point};
 use schedlab_model::Warning;
@@ -39,6 +38,12 @@ pub struct StoredRuns {
     pub looks: Looks,
 }
 
+/// The version of a manifest, whatever else it holds.
+#[derive(serde::Deserialize)]
+struct Version {
+    schema: String,
+}
+
 impl StoredRuns {
     /// Adds what the places of the runs differ in to their points (`name_places`), as the experiment
     /// says what hosts are to each other.
@@ -58,12 +63,17 @@ impl StoredRun {
     pub(crate) fn read(folder: &Path) -> Result<Self, StoreError> {
         let path = folder.join("manifest.json");
         let text = read(&path)?;
-        let manifest: Manifest = serde_json::from_str(&text).map_err(|e| {
-            StoreError::Malformed { path: path.clone(), line: e.line(), why: e.to_string() }
-        })?;
-        if ![SCHEMA, SCHEMA_BEFORE, SCHEMA_OLD].contains(&manifest.schema.as_str()) {
-            return Err(StoreError::Version { path, found: manifest.schema });
+        let wrong = |e: serde_json::Error| StoreError::Malformed {
+            path: path.clone(),
+            line: e.line(),
+            why: e.to_string(),
+        };
+        // Another version may have other fields.
+        let Version { schema } = serde_json::from_str(&text).map_err(wrong)?;
+        if schema != SCHEMA {
+            return Err(StoreError::Version { path, found: schema });
         }
+        let manifest: Manifest = serde_json::from_str(&text).map_err(wrong)?;
         let figures: Vec<FigureLine> = lines(folder, FIGURES, &manifest)?;
         let figure = |line: FigureLine| Figure {
             metric: line.metric,
@@ -116,11 +126,7 @@ impl StoredRun {
     /// Whether it was cut off at its time limit: it would have taken longer. Its figures are bounds.
     #[must_use]
     pub fn is_censored(&self) -> bool {
-        let Manifest { interrupted, censored, took_ns, .. } = self.manifest;
-        let limit = self.manifest.spec.time_limit;
-        // Older versions told of an interruption alone.
-        let is_cut = censored || (interrupted && limit.is_some_and(|limit| took_ns >= limit.0));
-        is_cut && self.failure().is_none()
+        self.manifest.censored && self.failure().is_none()
     }
 
     /// Why the run failed; `None` where it did not.
@@ -221,7 +227,7 @@ fn declare(runs: &mut [StoredRun], text: &str) {
 /// The boots at a place in which runs were done, in the order of their blocks.
 pub(crate) fn boots(runs: &[StoredRun], place: &Place) -> Vec<String> {
     let mut seen: Vec<String> = Vec::new();
-    let here = |run: &&StoredRun| run.manifest.place().is_near(place);
+    let here = |run: &&StoredRun| run.manifest.place.is_near(place);
     let mut sorted: Vec<&StoredRun> = runs.iter().filter(here).collect();
     sorted.sort_by_key(|run| run.manifest.block);
     for boot in sorted.iter().filter_map(|run| run.manifest.facts.boot.known()) {

@@ -1,8 +1,8 @@
 //! Fresh runs of default and winner, in pairs, and what they decide.
 
 use super::Goals;
-use super::outcome::{Kept, Tuned, Verdict};
-use crate::analysis::{Asked, Verdict as Compared, compare};
+use super::outcome::{LimitCheck, Tuned, Verdict};
+use crate::analysis::{CompareOptions, Verdict as Compared, compare};
 use crate::store::StoredRun;
 use crate::{Planned, Tuning};
 use schedlab_stats::{Aim, Effect, Random, paired, runs_needed};
@@ -63,10 +63,11 @@ pub(super) fn judge(
         // What was tuned is the difference; without it both sides lie at one point.
         run.manifest.point = BTreeMap::new();
     }
-    let asked = Asked { metrics: goals.names(), interleaved: true, ..Asked::default() };
+    let asked =
+        CompareOptions { metrics: goals.names(), interleaved: true, ..CompareOptions::default() };
     tuned.pairs = pairs;
     tuned.comparisons = compare(&[(&before, &after)], &asked);
-    tuned.limits = goals.limits().iter().map(|limit| kept(&after, limit)).collect();
+    tuned.limits = goals.limits().iter().map(|limit| check_limit(&after, limit)).collect();
     let verdicts = || tuned.comparisons.iter().flat_map(|c| &c.primary).map(|j| j.verdict);
     let gains = verdicts().any(|v| v == Compared::Better)
         && verdicts().all(|v| !matches!(v, Compared::Worse | Compared::Mixed));
@@ -75,7 +76,7 @@ pub(super) fn judge(
 }
 
 /// Whether fresh runs keep a limit: the mean does, with 95 %.
-fn kept(runs: &[StoredRun], limit: &crate::Limit) -> Kept {
+fn check_limit(runs: &[StoredRun], limit: &crate::Limit) -> LimitCheck {
     let sign = if limit.is_upper { 1.0 } else { -1.0 };
     let values = runs.iter().filter_map(|run| run.value(&limit.metric));
     let logs: Vec<f64> = values.map(|value| sign * value.max(1e-9).ln()).collect();
@@ -83,7 +84,12 @@ fn kept(runs: &[StoredRun], limit: &crate::Limit) -> Kept {
     // Copies have no spread: the bound is their value.
     let end = paired(&logs).map_or(mean, |effect| effect.interval(0.9).1);
     let holds = end.is_finite() && end <= sign * limit.bound.ln();
-    Kept { limit: limit.text.clone(), value: (sign * mean).exp(), bound: (sign * end).exp(), holds }
+    LimitCheck {
+        limit: limit.text.clone(),
+        value: (sign * mean).exp(),
+        bound: (sign * end).exp(),
+        holds,
+    }
 }
 
 #[cfg(test)]

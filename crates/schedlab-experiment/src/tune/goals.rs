@@ -64,7 +64,6 @@ impl Goals {
         self.goals.len()
     }
 
-    /// The names of the goals.
     #[must_use]
     pub(crate) fn names(&self) -> Vec<String> {
         self.goals.iter().map(|(name, _)| name.clone()).collect()

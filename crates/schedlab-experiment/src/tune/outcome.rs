@@ -29,7 +29,8 @@ pub struct Member {
 
 /// Whether fresh runs of the best setting keep a limit.
 #[derive(Clone, Debug, PartialEq, schemars::JsonSchema, Serialize)]
-pub(crate) struct Kept {
+#[schemars(rename = "Kept")]
+pub(crate) struct LimitCheck {
     /// The limit as it was written.
     pub(crate) limit: String,
     /// The geometric mean of the metric, in its unit.
@@ -109,7 +110,7 @@ pub struct Tuned {
     /// What they say, workload by workload.
     pub(crate) comparisons: Vec<Comparison>,
     /// The limits in them.
-    pub(crate) limits: Vec<Kept>,
+    pub(crate) limits: Vec<LimitCheck>,
     /// What cheaper runs were good for, where the file asks for them.
     pub(crate) screening: Option<Screening>,
 }
@@ -215,7 +216,7 @@ impl Tuned {
         out
     }
 
-    /// Whether all that is better is so by less than the margin.
+    /// Whether each metric that is better is better by less than the margin.
     fn is_below_margin(&self) -> bool {
         let judged = self.comparisons.iter().flat_map(|found| &found.primary);
         let mut better = judged.filter(|j| j.verdict == Compared::Better);

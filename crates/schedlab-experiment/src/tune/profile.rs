@@ -6,8 +6,8 @@
 //! effect of a third.
 
 use super::{failed, throw_away};
-use crate::analysis::{Asked, Comparison, Verdict, compare};
-use crate::run_loop::{Care, LoopError, Progress, Tally, keep_experiment, run_with};
+use crate::analysis::{CompareOptions, Comparison, Verdict, compare};
+use crate::run_loop::{LoopError, Progress, RetryOptions, Tally, keep_experiment, run_with};
 use crate::store::{StoredRun, lock, runs_of};
 use crate::{Experiment, Machines, Plan, Planned, Point, RunId};
 use schedlab_model::Setting;
@@ -18,7 +18,7 @@ use std::path::Path;
 
 /// Lines whose effect in the screening has at most this chance are tried by themselves.
 const SCREENED: f64 = 0.1;
-/// At most so many lines.
+/// The most lines that are tried by themselves.
 const LINES_MAX: usize = 4;
 /// Orders of the designs: one more than a prime that is 3 modulo 4.
 const ORDERS: [usize; 5] = [4, 8, 12, 20, 24];
@@ -159,7 +159,7 @@ impl Study<'_, '_> {
     /// The stored runs of a plan, after it was done; `None` where the user stopped it.
     fn perform(&mut self, runs: Vec<Planned>) -> Result<Option<Vec<StoredRun>>, LoopError> {
         let ids: Vec<RunId> = runs.iter().map(|run| run.id.clone()).collect();
-        let care = Care::of(self.experiment);
+        let care = RetryOptions::of(self.experiment);
         let plan = Plan { runs };
         let done = run_with(self.machines, &plan, self.results, self.stop, self.progress, care)?;
         let Tally { stopped, .. } = done;
@@ -196,13 +196,13 @@ impl Study<'_, '_> {
     /// The verdict on two sides, one of so many comparisons that share the level.
     fn judged(&self, [before, after]: &Pairs, tests: usize) -> Vec<Comparison> {
         let metrics = self.experiment.measure.iter().take(1).cloned().collect();
-        let asked = Asked {
+        let asked = CompareOptions {
             metrics,
             tests,
             interleaved: true,
             allow_failures: self.experiment.allow_failures,
             adjust: self.experiment.adjust.clone(),
-            ..Asked::default()
+            ..CompareOptions::default()
         };
         compare(&[(before, after)], &asked)
     }

@@ -57,7 +57,7 @@ pub(super) fn screen(
     let mut told = pilot(&mut cheaper, &values)?;
     if told.is_used && !cheaper.stopped {
         let found = look(&mut cheaper, tuning, screen.budget as usize, search)?;
-        let left = (tuning.budget as usize).saturating_sub(search.told().len());
+        let left = (tuning.budget as usize).saturating_sub(search.trials().len());
         let count = (left / 3).clamp(HANDED_ON.0, HANDED_ON.1);
         let best = found.ranking().into_iter().map(|advice| advice.point);
         let new: Vec<Point> =
@@ -121,7 +121,7 @@ fn look(
 /// The mean of the first goal at each point that was measured.
 fn means(search: &Search) -> BTreeMap<Point, f64> {
     let mut all: BTreeMap<Point, Vec<f64>> = BTreeMap::new();
-    for trial in search.told() {
+    for trial in search.trials() {
         let goal = trial.outcome.as_ref().map(|outcome: &Outcome| outcome.goals[0]);
         all.entry(trial.point.clone()).or_default().extend(goal);
     }

@@ -5,7 +5,7 @@
 //! writes the section "Calibration" of `docs/statistics.md`.
 
 use schedlab_experiment::analysis::{
-    Basis, Change, Choice, Detail, LEVEL, Map, Noise as Known, POWER_MIN, Plane, Row, Verdict,
+    Basis, Change, Choice, Detail, LEVEL, Map, Noise as Known, POWER_MIN, Row, ValueGrid, Verdict,
     compare_adjusted, compare_metrics, compare_pairs, look_level,
 };
 use schedlab_model::{Better, Metric, Unit};
@@ -184,7 +184,7 @@ fn null_maps(repeats: u32, trials: u64) -> (u64, u64) {
             (0..repeats).map(value).enumerate().map(|(b, v)| (b as u32, v)).collect()
         };
         let cells = [0.01, 0.02, 0.06].map(|sigma| slices.map(|_| cell(sigma)).to_vec()).to_vec();
-        let plane = Plane {
+        let plane = ValueGrid {
             x: "slice".into(),
             y: "groups".into(),
             columns: slices.map(Into::into).to_vec(),

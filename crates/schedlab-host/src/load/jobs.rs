@@ -5,7 +5,9 @@ use super::child_request::Part;
 use super::figures::of_resources;
 use super::start_tasks;
 use crate::marks::{self, Marks};
-use schedlab_jobs::adaptors::{ChannelThreads, Lumiera, Ours, RayonScope, Serial, TokioTasks};
+use schedlab_jobs::adaptors::{
+    ChannelThreads, Lumiera, PoolExecutor, RayonScope, Serial, TokioTasks,
+};
 use schedlab_jobs::executor::Executor;
 use schedlab_jobs::graph::Node;
 use schedlab_jobs::load::{Burner, Load};
@@ -165,7 +167,7 @@ fn executor(jobs: &Jobs, places: Vec<Placement>) -> Result<Box<dyn Executor>, St
             let _ = start_tasks::settle(&places[worker % places.len()]);
         };
         if jobs.executor == "schedlab" {
-            return Ok(Box::new(Ours::new(workers, on_start)));
+            return Ok(Box::new(PoolExecutor::new(workers, on_start)));
         }
         let options = Options { policy: jobs.policy.clone(), ..Options::new(workers) };
         let on_start: Option<OnStart> = Some(Arc::new(on_start));

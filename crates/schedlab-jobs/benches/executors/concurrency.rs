@@ -2,7 +2,7 @@
 
 use super::graph;
 use super::mark::{Middle, mark};
-use schedlab_jobs::adaptors::Ours;
+use schedlab_jobs::adaptors::PoolExecutor;
 use schedlab_jobs::executor::Executor;
 use schedlab_jobs::graph::Shape;
 use schedlab_jobs::load::{Arrivals, Burner, Kind, Length, Load};
@@ -26,7 +26,7 @@ pub(super) fn run(workers: usize, burner: Burner, jobs: u32, arrivals: &Arrivals
         Schedule { starts: arrivals.starts(&graph, 0), life_ns: None, ..Schedule::default() };
     let run = Run::new(graph, schedule, Box::new(load), Clock::start());
     let run = Arc::new(run.with_machine(MACHINE, JOB_NS / 2));
-    Ours::new(workers, |_| {}).run(&run).expect("the run ends");
+    PoolExecutor::new(workers, |_| {}).run(&run).expect("the run ends");
     run.verify().expect("every job ran once");
     run
 }

@@ -4,7 +4,7 @@ use super::concurrency::run;
 use super::mark::{Middle, mark};
 use schedlab_jobs::load::{Burner, Kind};
 use schedlab_jobs::profile::Profile;
-use schedlab_jobs::rig::{Shadow, Stall};
+use schedlab_jobs::rig::{Stall, UnstalledLateness};
 
 const JOBS: u32 = 20_000;
 
@@ -26,8 +26,8 @@ pub(super) fn measure(repeats: usize) {
                 others += held.lost_ns;
             }
         }
-        let shadow = Shadow::of(&run, workers, &stalls);
-        let calm = Shadow::of(&run, workers, &all);
+        let shadow = UnstalledLateness::of(&run, workers, &stalls);
+        let calm = UnstalledLateness::of(&run, workers, &all);
         let ms = |ns: Option<u64>| ns.unwrap_or(0) as f64 / 1e6;
         let lost: u64 = stalls.iter().map(|stall| stall.lost_ns).sum();
         println!(

@@ -15,7 +15,7 @@ mod mark;
 mod pairs;
 mod zero_load;
 
-use schedlab_jobs::adaptors::{ChannelThreads, Ours, RayonScope, TokioTasks};
+use schedlab_jobs::adaptors::{ChannelThreads, PoolExecutor, RayonScope, TokioTasks};
 use schedlab_jobs::executor::Executor;
 use schedlab_jobs::graph::{Graph, Rules, Shape};
 use schedlab_jobs::policy::Cpus;
@@ -50,7 +50,7 @@ fn main() {
     }
 }
 
-/// Ours first, bound as it is by default; the others as their users have them, and bound in the same way.
+/// schedlab first, bound as it is by default; the others as their users have them, and bound in the same way.
 fn executors(workers: usize, bound_too: bool) -> Vec<(String, Box<dyn Executor>)> {
     let mut all: Vec<(String, Box<dyn Executor>)> =
         vec![("schedlab".to_owned(), Box::new(ours(workers)))];
@@ -70,9 +70,9 @@ fn executors(workers: usize, bound_too: bool) -> Vec<(String, Box<dyn Executor>)
 }
 
 /// As `schedlab jobs` has it.
-fn ours(workers: usize) -> Ours {
+fn ours(workers: usize) -> PoolExecutor {
     let bind = binding(&Cpus::Own, workers);
-    Ours::new(workers, move |worker| bind(worker)).stealing(Stealing::WherePossible)
+    PoolExecutor::new(workers, move |worker| bind(worker)).stealing(Stealing::WherePossible)
 }
 
 fn graph(shape: Shape, nodes: u32) -> Graph {

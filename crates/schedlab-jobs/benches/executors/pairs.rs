@@ -14,7 +14,7 @@ use schedlab_jobs::policy::Cpus;
 use schedlab_jobs::pool::{Options, binding};
 use schedlab_jobs::profile::Profile;
 use schedlab_jobs::rig::{Jobs, metg};
-use schedlab_jobs::run::{Clock, Nothing, Run, Schedule};
+use schedlab_jobs::run::{Clock, NoWork, Run, Schedule};
 use std::sync::Arc;
 
 /// Fewer give no narrow interval.
@@ -96,7 +96,7 @@ fn grains(pairs: usize) {
 
 /// Nanoseconds a job, from the graph to the last end: what rayon spawns, our pool plans.
 fn cost_ns(executor: &mut dyn Executor) -> f64 {
-    let (work, clock) = (Box::new(Nothing), Clock::start());
+    let (work, clock) = (Box::new(NoWork), Clock::start());
     let graph = graph(Shape::Isolated, EMPTY_JOBS);
     let run = Arc::new(Run::new(graph, Schedule::default(), work, clock));
     let told = executor.run(&run).expect("the run ends");

@@ -5,12 +5,12 @@ use super::{executors, graph};
 use schedlab_jobs::executor::Executor;
 use schedlab_jobs::graph::Shape;
 use schedlab_jobs::profile::Profile;
-use schedlab_jobs::run::{Clock, Nothing, Run, Schedule};
+use schedlab_jobs::run::{Clock, NoWork, Run, Schedule};
 use std::sync::Arc;
 
 /// Microseconds a job.
 fn cost(executor: &mut dyn Executor, nodes: u32) -> f64 {
-    let (work, clock) = (Box::new(Nothing), Clock::start());
+    let (work, clock) = (Box::new(NoWork), Clock::start());
     let run = Run::new(graph(Shape::Isolated, nodes), Schedule::default(), work, clock);
     let run = Arc::new(run);
     executor.run(&run).expect("the run ends");

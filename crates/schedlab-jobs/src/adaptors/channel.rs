@@ -2,7 +2,7 @@
 
 use super::countdown::Countdown;
 use super::pace::{PRE_ROLL_NS, pace};
-use crate::executor::{Executor, ExecutorError, Offers, Told, refuse_times};
+use crate::executor::{Executor, ExecutorError, ExecutorFigures, Offers, refuse_times};
 use crate::graph::Node;
 use crate::pool::OnStart;
 use crate::run::Run;
@@ -19,11 +19,10 @@ struct Work {
     run: Arc<Run>,
     countdown: Countdown,
     sender: Sender<Order>,
-    /// Told of each exit, and of the end of a job without successors.
+    /// Learns of each exit, and of the end of a job without successors.
     ended: Sender<()>,
 }
 
-/// Threads with a channel.
 pub struct ChannelThreads {
     sender: Sender<Order>,
     threads: Vec<JoinHandle<()>>,
@@ -91,7 +90,7 @@ impl Executor for ChannelThreads {
         Offers::PACED
     }
 
-    fn run(&mut self, run: &Arc<Run>) -> Result<Told, ExecutorError> {
+    fn run(&mut self, run: &Arc<Run>) -> Result<ExecutorFigures, ExecutorError> {
         refuse_times(self, run)?;
         let graph = run.graph();
         let exits = (0..graph.len()).filter(|&node| graph.successors(node).is_empty()).count();
@@ -116,7 +115,7 @@ impl Executor for ChannelThreads {
         drop(work);
         let arrived = endings.iter().take(exits).count();
         if arrived == exits {
-            return run.told(Told::default());
+            return run.finish(ExecutorFigures::default());
         }
         let what = format!("only {arrived} of {exits} final jobs reported their end");
         Err(ExecutorError::Unfinished { executor: self.name(), what })

@@ -77,6 +77,6 @@ fn serve(shared: &Shared, run: &Run) {
     }
     let left = std::mem::take(&mut pending.jobs);
     drop(pending);
-    // Dropped without a word, each fails its job; the pool takes that in.
+    // Each request that is dropped without an answer fails its job, and the pool learns that.
     drop(left);
 }

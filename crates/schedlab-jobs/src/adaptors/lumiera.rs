@@ -2,7 +2,7 @@
 
 use super::device::Device;
 use super::feed::{Feed, Order};
-use crate::executor::{Executor, ExecutorError, Offers, Told};
+use crate::executor::{Executor, ExecutorError, ExecutorFigures, Offers};
 use crate::planning::{Planner, Planning};
 use crate::policy::Nanos;
 use crate::pool::{Context, Flow, Handle, Options, Pool, Runner};
@@ -99,7 +99,7 @@ impl Executor for Lumiera {
         Offers::ALL
     }
 
-    fn run(&mut self, run: &Arc<Run>) -> Result<Told, ExecutorError> {
+    fn run(&mut self, run: &Arc<Run>) -> Result<ExecutorFigures, ExecutorError> {
         let device = run.has_io().then(|| Device::start(Arc::clone(run))).transpose();
         let device = device.map_err(no_threads)?;
         let feed = Feed::new(Arc::clone(run), self.planning);
@@ -128,7 +128,12 @@ impl Executor for Lumiera {
         }
         let management_ns = Some(report.spent.management_ns);
         let back_off_ns = Some(report.spent.back_off_ns);
-        Ok(Told { planning_ns, management_ns, back_off_ns, ..Told::default() })
+        Ok(ExecutorFigures {
+            planning_ns,
+            management_ns,
+            back_off_ns,
+            ..ExecutorFigures::default()
+        })
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::device::Device;
 use super::pace::plan_by_posters;
-use crate::bundle::{Asked, Bundle, Share};
-use crate::executor::{Executor, ExecutorError, Offers, Told};
+use crate::bundle::{Bundle, BundleStep, Share};
+use crate::executor::{Executor, ExecutorError, ExecutorFigures, Offers};
 use crate::graph::Node;
 use crate::planning::{Planner, Planning};
 use crate::policy::{NEVER, Nanos};
@@ -28,7 +28,7 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// schedlab's pool as an executor. Each run gets fresh workers; starting them is no part of the run.
 #[derive(Debug)]
-pub struct Ours {
+pub struct PoolExecutor {
     workers: usize,
     options: Options,
     planning: Planning,
@@ -36,7 +36,7 @@ pub struct Ours {
     patience: Duration,
 }
 
-impl Ours {
+impl PoolExecutor {
     /// A pool of so many workers that drops late jobs, as the rig means it. Each worker's thread calls `on_start` first,
     /// with its number.
     pub fn new(workers: usize, on_start: impl Fn(usize) + Send + Sync + 'static) -> Self {
@@ -296,8 +296,8 @@ impl Feed {
         };
         let worker = Self::worker();
         let ask = |asked| match asked {
-            Asked::Run(node) => self.run.perform(node, worker),
-            Asked::Help => post(),
+            BundleStep::Run(node) => self.run.perform(node, worker),
+            BundleStep::Help => post(),
         };
         if bundle.work(worker, || self.run.clock().now(), ask) == Share::Again {
             post();
@@ -315,7 +315,7 @@ impl Feed {
     }
 }
 
-impl Executor for Ours {
+impl Executor for PoolExecutor {
     fn name(&self) -> String {
         "schedlab".to_owned()
     }
@@ -328,7 +328,7 @@ impl Executor for Ours {
         Offers::ALL
     }
 
-    fn run(&mut self, run: &Arc<Run>) -> Result<Told, ExecutorError> {
+    fn run(&mut self, run: &Arc<Run>) -> Result<ExecutorFigures, ExecutorError> {
         let steals = self.stealing.decide(run, &self.planning)?;
         let device = run.has_io().then(|| Device::start(Arc::clone(run))).transpose();
         let device = device.map_err(no_threads)?;
@@ -381,7 +381,7 @@ impl Executor for Ours {
         if counts.panicked > 0 {
             return Err(unfinished(format!("{} jobs panicked", counts.panicked)));
         }
-        Ok(Told { planning_ns, ..Told::default() })
+        Ok(ExecutorFigures { planning_ns, ..ExecutorFigures::default() })
     }
 }
 

@@ -2,14 +2,13 @@
 
 use super::countdown::Countdown;
 use super::pace::{PRE_ROLL_NS, pace};
-use crate::executor::{Executor, ExecutorError, Offers, Told, refuse_times};
+use crate::executor::{Executor, ExecutorError, ExecutorFigures, Offers, refuse_times};
 use crate::graph::Node;
 use crate::pool::OnStart;
 use crate::run::Run;
 use rayon::Scope;
 use std::sync::Arc;
 
-/// A rayon pool of its own.
 pub struct RayonScope(rayon::ThreadPool);
 
 impl RayonScope {
@@ -59,7 +58,7 @@ impl Executor for RayonScope {
         Offers::PACED
     }
 
-    fn run(&mut self, run: &Arc<Run>) -> Result<Told, ExecutorError> {
+    fn run(&mut self, run: &Arc<Run>) -> Result<ExecutorFigures, ExecutorError> {
         refuse_times(self, run)?;
         let countdown = Countdown::of(run);
         if run.schedule().is_timed() {
@@ -72,7 +71,7 @@ impl Executor for RayonScope {
                     }
                 });
             });
-            return run.told(Told::default());
+            return run.finish(ExecutorFigures::default());
         }
         run.set_base(run.clock().now());
         self.0.scope(|scope| {
@@ -80,6 +79,6 @@ impl Executor for RayonScope {
                 spawn(scope, run, &countdown, node);
             }
         });
-        run.told(Told::default())
+        run.finish(ExecutorFigures::default())
     }
 }

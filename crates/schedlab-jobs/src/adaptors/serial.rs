@@ -1,6 +1,6 @@
 //! One pass in one thread: the reference.
 
-use crate::executor::{Executor, ExecutorError, Offers, Told, refuse_times};
+use crate::executor::{Executor, ExecutorError, ExecutorFigures, Offers, refuse_times};
 use crate::run::Run;
 use std::sync::Arc;
 
@@ -21,12 +21,12 @@ impl Executor for Serial {
         Offers { dependencies: true, ..Offers::LOOKED_AT }
     }
 
-    fn run(&mut self, run: &Arc<Run>) -> Result<Told, ExecutorError> {
+    fn run(&mut self, run: &Arc<Run>) -> Result<ExecutorFigures, ExecutorError> {
         refuse_times(self, run)?;
         run.set_base(run.clock().now());
         for node in 0..run.graph().len() {
             run.perform_in_time(node, 0);
         }
-        run.told(Told::default())
+        run.finish(ExecutorFigures::default())
     }
 }

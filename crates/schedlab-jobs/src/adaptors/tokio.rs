@@ -2,7 +2,7 @@
 
 use super::countdown::Countdown;
 use super::pace::PRE_ROLL_NS;
-use crate::executor::{Executor, ExecutorError, Offers, Told, refuse_times};
+use crate::executor::{Executor, ExecutorError, ExecutorFigures, Offers, refuse_times};
 use crate::graph::Node;
 use crate::pool::OnStart;
 use crate::run::Run;
@@ -100,7 +100,7 @@ impl Executor for TokioTasks {
         Offers { start_times: true, asynchronous: true, failures: true, ..Offers::LOOKED_AT }
     }
 
-    fn run(&mut self, run: &Arc<Run>) -> Result<Told, ExecutorError> {
+    fn run(&mut self, run: &Arc<Run>) -> Result<ExecutorFigures, ExecutorError> {
         refuse_times(self, run)?;
         let graph = run.graph();
         let exits = (0..graph.len()).filter(|&node| graph.successors(node).is_empty()).count();
@@ -117,7 +117,7 @@ impl Executor for TokioTasks {
         });
         let arrived = endings.iter().take(exits).count();
         if arrived == exits {
-            return run.told(Told::default());
+            return run.finish(ExecutorFigures::default());
         }
         let what = format!("only {arrived} of {exits} final jobs reported their end");
         Err(ExecutorError::Unfinished { executor: self.name(), what })

@@ -126,7 +126,6 @@ impl Shape {
         })
     }
 
-    /// The graph of this shape.
     pub fn build(self, base: &Rules) -> Graph {
         // A million nodes without edges need no draws.
         let plain = self == Self::Isolated && base.hashing == Hashing::Mixed;

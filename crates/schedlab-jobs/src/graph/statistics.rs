@@ -5,7 +5,6 @@ use super::Graph;
 /// A kind of node. A node can be of several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Category {
-    /// Any node of the graph.
     Node,
     /// A node without predecessors.
     Seed,
@@ -112,7 +111,6 @@ pub struct Summary {
     pub centre: Option<f64>,
 }
 
-/// Statistics of a graph.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GraphStatistics {
     /// The counts of each level, from the first.

@@ -91,23 +91,7 @@ impl FromStr for Arrivals {
 
 /// A duration with its unit, in nanoseconds.
 pub(super) fn duration(text: &str) -> Result<Nanos, String> {
-    let at = text.find(|c: char| c.is_alphabetic()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(at);
-    let scale = match unit {
-        "ns" => 1.0,
-        "us" | "µs" => 1e3,
-        "ms" => 1e6,
-        "s" => 1e9,
-        _ => return Err(format!("invalid duration '{text}': add a unit (ns, us, ms or s)")),
-    };
-    let number: f64 = number
-        .parse()
-        .map_err(|_| format!("invalid duration '{text}': use a number and a unit, as in 1.5ms"))?;
-    if number < 0.0 {
-        Err(format!("invalid duration '{text}': use 0 or more"))
-    } else {
-        Ok((number * scale) as Nanos)
-    }
+    text.parse().map(|time: schedlab_model::Nanos| time.0).map_err(|why| why.to_string())
 }
 
 /// The schedule that Lumiera's rig tightens until it breaks: after each level a step of its weight over
@@ -175,7 +159,10 @@ mod tests {
         let poisson = starts("poisson:1ms");
         let mean = poisson[999] as f64 / 999.0;
         assert!((mean / 1e6 - 1.0).abs() < 0.1, "{mean}");
-        assert!("gap:200".parse::<Arrivals>().is_err());
+        for wrong in ["200", "NaNs", "infs", "-1us", "1xs", ""] {
+            let why = format!("gap:{wrong}").parse::<Arrivals>().unwrap_err();
+            assert!(why.starts_with(&format!("invalid duration '{wrong}'")), "{why}");
+        }
         assert_eq!(replay(&[5, 7, 9], 5), [0, 2, 4, 6, 8]);
     }
 }

@@ -3,6 +3,7 @@
 
 use super::Random;
 use crate::graph::{Category, Graph, Node};
+use schedlab_model::percentage;
 use std::str::FromStr;
 
 /// A choice for every node of a graph. The rest, that no category and no share names, is the default.
@@ -129,8 +130,7 @@ impl<T: FromStr<Err = String>> FromStr for Part<T> {
 }
 
 pub(super) fn percent(text: &str) -> Result<f64, String> {
-    let number = text.strip_suffix('%').and_then(|number| number.parse::<f64>().ok());
-    let share = number.filter(|percent| (0.0..=100.0).contains(percent));
+    let share = percentage(text).filter(|percent| (0.0..=100.0).contains(percent));
     share
         .map(|percent| percent / 100.0)
         .ok_or_else(|| format!("invalid share '{text}': use a percentage, as in 20%"))
@@ -188,7 +188,9 @@ mod tests {
         assert!(said("cpu=70%,memory=40%").contains("more than 100%"));
         assert!(said("cpu,memory=10%").contains("leave no share for part 2"));
         assert!(said("cpu=70").contains("use a percentage, as in 20%"));
-        assert!(said("cpu=120%").contains("invalid share"));
+        for wrong in ["cpu=120%", "cpu=-1%", "cpu=%", "cpu=3%%", "cpu=NaN%"] {
+            assert!(said(wrong).contains("invalid share"), "{wrong}");
+        }
         assert!(said("tea").contains("unknown load 'tea'"));
         assert!(said("cpu@leaf").contains("seed, exit"));
     }

@@ -32,10 +32,9 @@ impl FromStr for IoLoad {
     }
 }
 
-/// A part of the jobs, and what differs from the rest; `None`: nothing.
+/// A part of the jobs, and its own settings; `None` is the setting of the rest.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stream {
-    /// The name of the stream.
     pub name: String,
     /// The stream's part of the jobs, between 0 and 1.
     pub(crate) share: f64,
@@ -172,7 +171,6 @@ impl Streams {
         self.all.get(usize::from(self.id(node).0).checked_sub(1)?)
     }
 
-    /// The name of a stream.
     pub fn name(&self, id: StreamId) -> &str {
         let stream = usize::from(id.0).checked_sub(1).and_then(|at| self.all.get(at));
         stream.map_or("rest", |stream| &stream.name)

@@ -9,7 +9,6 @@ use std::collections::BTreeSet;
 /// A job to be run, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Posting<J> {
-    /// The job that is posted.
     pub job: J,
     /// The earliest time at which the job may start.
     pub start: Nanos,
@@ -319,7 +318,7 @@ impl<J> Agenda<J> {
         })
     }
 
-    /// `to` waits for the end of `from`, or is dropped where that one has ended badly.
+    /// Lets `to` wait for the end of `from`. If `from` has failed or was dropped, `to` is dropped too.
     fn gate(&mut self, from: JobId, to: JobId) {
         if self.records.get(to).is_none() {
             return;

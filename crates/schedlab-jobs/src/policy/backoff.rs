@@ -34,7 +34,6 @@ pub(crate) struct Ladder {
 }
 
 impl Ladder {
-    /// The ladder of a worker.
     pub(crate) fn new(worker: usize, step: Step) -> Self {
         // Neighbouring numbers land far apart modulo 11.
         Self { level: 0, step, spread: (worker as u32).wrapping_mul(7) % 11 }

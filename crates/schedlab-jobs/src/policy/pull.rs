@@ -9,7 +9,6 @@ use super::{Agenda, Emergency, NEVER, Nanos, Order};
 pub struct Pulled<J> {
     /// To be given back with its outcome.
     pub id: JobId,
-    /// The job that was pulled.
     pub job: J,
 }
 
@@ -27,7 +26,6 @@ pub struct Asker {
 /// What a worker is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Run what was pulled.
     Run,
     /// A start is imminent: yield and ask again.
     Spin,

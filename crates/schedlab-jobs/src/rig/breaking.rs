@@ -19,13 +19,13 @@ use std::sync::Arc;
 pub struct Thresholds {
     /// The number of runs at each stress.
     pub runs: usize,
-    /// A run fails when it ends so late.
+    /// A run fails if it ends later than this.
     pub fail_ns: Nanos,
-    /// Broken: more failures than this fraction, ...
+    /// The fraction of failed runs above which a schedule is broken, if both limits below are exceeded too.
     pub failures: f64,
-    /// ... a standard deviation of lateness above this, ...
+    /// The limit of the standard deviation of lateness.
     pub sigma_ns: f64,
-    /// ... and a mean lateness above this.
+    /// The limit of the mean lateness.
     pub mean_ns: f64,
     /// The width of the bracket, in stress, at which bisection ends.
     pub epsilon: f64,

@@ -41,14 +41,14 @@ pub fn waits_of(run: &Run) -> Option<Vec<(Node, Wait)>> {
 mod tests {
     use super::*;
     use crate::graph::{Rules, Shape};
-    use crate::run::{Clock, Nothing, Schedule};
+    use crate::run::{Clock, NoWork, Schedule};
     use crate::waits::Cause;
 
     #[test]
     fn a_run_tells_the_waits_of_its_jobs_and_of_those_that_were_dropped_as_too_late() {
         let graph = Shape::Isolated.build(&Rules { nodes: 2, ..Rules::default() });
         let schedule = Schedule { life_ns: Some(50), ..Schedule::default() };
-        let run = Run::new(graph, schedule, Box::new(Nothing), Clock::still());
+        let run = Run::new(graph, schedule, Box::new(NoWork), Clock::still());
         run.set_base(100);
         run.log(0, 0, 100, Some(400));
         assert_eq!(waits_of(&run), None, "nobody tells of sleeps");

@@ -1,4 +1,4 @@
-//! A run over again without a scheduler's cost: what is left of its lateness is the load's and the machine's.
+//! A run once more, without the cost of a scheduler. The lateness that is left comes from the load and the machine.
 
 use crate::executor::{Executor, ExecutorError};
 use crate::graph::Node;
@@ -40,14 +40,14 @@ pub fn replay(run: &Run, workers: usize) -> Result<Profile, ExecutorError> {
 mod tests {
     use super::*;
     use crate::graph::{Rules, Shape};
-    use crate::run::{Clock, Nothing, Schedule};
+    use crate::run::{Clock, NoWork, Schedule};
 
     #[test]
     fn a_stall_in_a_job_is_replayed_and_one_between_jobs_is_not() {
         let graph = Shape::Isolated.build(&Rules { nodes: 3, ..Rules::default() });
         let starts = vec![0, 1_000_000, 2_000_000];
         let schedule = Schedule { starts, life_ns: None, ..Schedule::default() };
-        let run = Run::new(graph, schedule, Box::new(Nothing), Clock::start());
+        let run = Run::new(graph, schedule, Box::new(NoWork), Clock::start());
         run.set_base(0);
         // The first job was held up for 400 us beyond the second's start; then 300 us went by for nothing.
         run.log(0, 0, 0, Some(1_400_000));

@@ -34,7 +34,7 @@ impl Stall {
 
 /// Lateness of a run, and of its jobs outside the shadow of stalls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Shadow {
+pub struct UnstalledLateness {
     /// Spans in which starts are set aside, ascending and apart from each other.
     pub(crate) spans: Vec<(Nanos, Nanos)>,
     /// Number of jobs that were to start in the shadow.
@@ -43,7 +43,7 @@ pub struct Shadow {
     pub lateness_ns: Vec<Nanos>,
 }
 
-impl Shadow {
+impl UnstalledLateness {
     /// Sets aside what the stalls made late.
     pub fn of(run: &Run, workers: usize, stalls: &[Stall]) -> Self {
         let spans = run.spans();
@@ -212,7 +212,7 @@ mod tests {
         // 2000 at 2100, of 2400 at its time.
         let late = [3, 900, 700, 500, 300, 100, 5, 600, 2];
         let stall = Stall { worker: 0, from: 7_000 + 300 * US, lost_ns: 1_000 * US };
-        let shadow = Shadow::of(&run(&late), 1, &[stall]);
+        let shadow = UnstalledLateness::of(&run(&late), 1, &[stall]);
         let at = |us| 7_000 + us * US;
         assert_eq!(shadow.spans, [(at(300), at(1_900)), (at(2_000), at(2_100))]);
         assert_eq!((shadow.aside, shadow.lateness(1.0)), (5, Some(600 * US)));
@@ -222,14 +222,14 @@ mod tests {
 
     #[test]
     fn without_stalls_nothing_is_set_aside() {
-        let shadow = Shadow::of(&run(&[900, 0, 0]), 1, &[]);
+        let shadow = UnstalledLateness::of(&run(&[900, 0, 0]), 1, &[]);
         assert_eq!((shadow.aside, shadow.lateness(1.0)), (0, Some(900 * US)));
     }
 
     #[test]
     fn a_stall_of_one_worker_casts_no_shadow_while_the_other_keeps_up() {
         let stall = Stall { worker: 1, from: 7_000 + 800 * US, lost_ns: 2_000 * US };
-        let shadow = Shadow::of(&run(&[0; 10]), 2, &[stall]);
+        let shadow = UnstalledLateness::of(&run(&[0; 10]), 2, &[stall]);
         // The jobs that were to start meanwhile are set aside; none beyond.
         assert_eq!(shadow.spans, [(7_000 + 800 * US, 7_000 + 2_800 * US)]);
         assert_eq!(shadow.aside, 6);

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  executor of others ──> perform_in_time(job) ──> a predecessor did not end well, or the deadline has passed?
-//!                                                       no: the job runs        yes: it is noted as unfit, and does nothing
+//!                                                       no: the job runs        yes: its `DropReason` is noted, and it does nothing
 //! ```
 //! That is what a program does whose executor cannot drop jobs: each of its closures looks before it works.
 
@@ -46,7 +46,7 @@ impl From<Counts> for Dropped {
 /// Why a job must not run any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Unfit {
+pub enum DropReason {
     /// Its deadline has passed.
     Missed = 1,
     /// A predecessor was dropped, or has failed.
@@ -55,9 +55,9 @@ pub enum Unfit {
 
 impl Run {
     /// As `Run::perform_io`, for executors that know no deadlines: a job whose deadline has passed does nothing, and
-    /// neither does one whose predecessors did not all end well. [`Run::told`] counts them.
+    /// neither does one whose predecessors did not all end well. [`Run::finish`] counts them.
     pub fn perform_in_time(&self, node: Node, worker: usize) -> Option<Io> {
-        if let Some(why) = self.unfit(node) {
+        if let Some(why) = self.drop_reason(node) {
             self.drop_job(node, why);
             return None;
         }
@@ -65,15 +65,15 @@ impl Run {
     }
 
     /// Why a job must not begin now.
-    fn unfit(&self, node: Node) -> Option<Unfit> {
+    fn drop_reason(&self, node: Node) -> Option<DropReason> {
         if !self.may_drop() {
             return None;
         }
         let badly = |&p: &Node| self.is_dropped(p) || self.has_failed(p);
         if self.graph().predecessors(node).iter().any(badly) {
-            return Some(Unfit::Abandoned);
+            return Some(DropReason::Abandoned);
         }
-        (self.clock().now() > self.deadline(node)).then_some(Unfit::Missed)
+        (self.clock().now() > self.deadline(node)).then_some(DropReason::Missed)
     }
 
     /// Latest start of a job on the run's clock; [`NEVER`] for none.
@@ -85,13 +85,13 @@ impl Run {
     }
 
     /// Notes that a job did not run, and why.
-    pub fn drop_job(&self, node: Node, why: Unfit) {
-        self.further[node as usize].unfit.store(why as u8, Relaxed);
+    pub fn drop_job(&self, node: Node, why: DropReason) {
+        self.further[node as usize].drop_reason.store(why as u8, Relaxed);
     }
 
     /// Whether it was noted that a job did not run.
     pub(crate) fn is_dropped(&self, node: Node) -> bool {
-        self.further[node as usize].unfit.load(Relaxed) != 0
+        self.further[node as usize].drop_reason.load(Relaxed) != 0
     }
 
     /// Whether some jobs may have to be dropped.
@@ -113,9 +113,9 @@ impl Run {
     pub(crate) fn count_dropped(&self) -> Dropped {
         let mut dropped = Dropped::default();
         for further in &self.further {
-            match further.unfit.load(Relaxed) {
+            match further.drop_reason.load(Relaxed) {
                 0 => {}
-                why if why == Unfit::Missed as u8 => dropped.missed += 1,
+                why if why == DropReason::Missed as u8 => dropped.missed += 1,
                 _ => dropped.abandoned += 1,
             }
             dropped.failed += u64::from(further.failed.load(Relaxed));

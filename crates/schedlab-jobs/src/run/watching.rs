@@ -56,7 +56,6 @@ pub struct Slept {
 }
 
 struct Own {
-    /// The number of the run.
     run: u64,
     watch: Watch,
     /// Planned time of the jobs since the last reading.

@@ -1,7 +1,7 @@
 //! schedlab's pool in virtual time: its own policy over plain lists, its workers as events.
 
 use super::Costs;
-use crate::executor::{Executor, ExecutorError, Offers, Told};
+use crate::executor::{Executor, ExecutorError, ExecutorFigures, Offers};
 use crate::graph::Node;
 use crate::modelled::{PoolJobs, Step, Task};
 use crate::planning::{Planner, Planning};
@@ -39,7 +39,7 @@ impl Executor for VirtualPool {
         Offers { real: false, ..Offers::ALL }
     }
 
-    fn run(&mut self, run: &Arc<Run>) -> Result<Told, ExecutorError> {
+    fn run(&mut self, run: &Arc<Run>) -> Result<ExecutorFigures, ExecutorError> {
         run.set_base(0);
         let Self { workers, costs, planning } = *self;
         let mut world = World {
@@ -61,7 +61,10 @@ impl Executor for VirtualPool {
                 return Err(ExecutorError::Unfinished { executor: self.name(), what });
             }
         }
-        Ok(Told { management_ns: Some(world.management_ns), ..Told::default() })
+        Ok(ExecutorFigures {
+            management_ns: Some(world.management_ns),
+            ..ExecutorFigures::default()
+        })
     }
 }
 

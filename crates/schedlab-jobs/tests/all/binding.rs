@@ -8,7 +8,7 @@ use schedlab_jobs::policy::{Cpus, Plan, Policy, Posting};
 use schedlab_jobs::pool::{
     Closure, Closures, Context, Flow, OnStart, Options, Pool, allowed, binding,
 };
-use schedlab_jobs::run::{Clock, Nothing, Run, Schedule};
+use schedlab_jobs::run::{Clock, NoWork, Run, Schedule};
 use std::io::Write;
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
@@ -99,7 +99,7 @@ fn executors_of_others_are_bound_in_the_same_way() {
         });
         let mut executor = start(&on_start);
         let graph = Shape::Isolated.build(&Rules { nodes: 8, ..Rules::default() });
-        let work = Box::new(Nothing);
+        let work = Box::new(NoWork);
         let run = Arc::new(Run::new(graph, Schedule::default(), work, Clock::start()));
         executor.run(&run).expect("the run ends");
         let mut seen: Vec<_> = heard.iter().take(2).collect();

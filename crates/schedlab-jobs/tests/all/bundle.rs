@@ -1,6 +1,6 @@
 //! Bundles beside other jobs of a pool.
 
-use schedlab_jobs::bundle::{Asked, Bundle, Share};
+use schedlab_jobs::bundle::{Bundle, BundleStep, Share};
 use schedlab_jobs::graph::{Rules, Shape};
 use schedlab_jobs::policy::{Policy, Posting};
 use schedlab_jobs::pool::{Context, Flow, Options, Pool, Runner};
@@ -40,7 +40,7 @@ impl Runner for Beside {
             context.pool().post(share).expect("room");
         };
         let ask = |asked| match asked {
-            Asked::Run(node) => {
+            BundleStep::Run(node) => {
                 assert!(state.panics != Some(node), "on purpose");
                 let begin = std::time::Instant::now();
                 while begin.elapsed() < Duration::from_micros(20) {}
@@ -48,7 +48,7 @@ impl Runner for Beside {
                     context.pool().post(Posting::new(Job::Look, 0)).expect("room");
                 }
             }
-            Asked::Help => post(),
+            BundleStep::Help => post(),
         };
         if state.bundle.work(context.worker(), || context.pool().now(), ask) == Share::Again {
             post();

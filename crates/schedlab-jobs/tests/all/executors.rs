@@ -1,13 +1,13 @@
 //! The same claims about every executor: the pool's threads, the policy in virtual time, and others.
 
-use schedlab_jobs::adaptors::{ChannelThreads, Lumiera, Ours, Serial};
+use schedlab_jobs::adaptors::{ChannelThreads, Lumiera, PoolExecutor, Serial};
 use schedlab_jobs::executor::{Executor, ExecutorError};
 use schedlab_jobs::graph::{Graph, Hashing, Rules, Shape};
 use schedlab_jobs::planning::Planning;
 use schedlab_jobs::policy::{Criticality, Nanos, Order, Policy, Step};
 use schedlab_jobs::pool::Options;
 use schedlab_jobs::profile::Profile;
-use schedlab_jobs::run::{Clock, Dropped, Io, Machine, Nothing, Run, Schedule, Work};
+use schedlab_jobs::run::{Clock, Dropped, Io, Machine, NoWork, Run, Schedule, Work};
 use schedlab_jobs::stealing::Stealing;
 use schedlab_jobs::virtual_time::{Costs, VirtualPool, VirtualTime};
 use std::sync::Arc;
@@ -30,8 +30,8 @@ fn run(shape: Shape, nodes: u32, schedule: Schedule, work: impl Work + 'static) 
     Arc::new(Run::new(graph, schedule, Box::new(work), Clock::start()))
 }
 
-fn ours(workers: usize) -> Ours {
-    Ours::new(workers, |_| ())
+fn ours(workers: usize) -> PoolExecutor {
+    PoolExecutor::new(workers, |_| ())
 }
 
 fn virtual_pool(workers: usize, costs: Costs) -> VirtualPool {
@@ -62,7 +62,7 @@ fn executors(workers: usize) -> Vec<Box<dyn Executor>> {
 fn every_executor_proves_every_shape() {
     for shape in Shape::ALL {
         for mut executor in executors(2) {
-            let run = run(shape, 150, Schedule::default(), Nothing);
+            let run = run(shape, 150, Schedule::default(), NoWork);
             let name = executor.name();
             executor.run(&run).unwrap_or_else(|error| panic!("{name}, {shape}: {error}"));
             assert_eq!(run.verify(), Ok(()), "{name}, {shape}");
@@ -79,7 +79,7 @@ fn more_workers_than_cpus_prove_large_graphs() {
                 let pools: [Box<dyn Executor>; 2] =
                     [Box::new(lumiera), Box::new(ours(workers).stealing(stealing))];
                 for mut pool in pools {
-                    let run = run(shape, 5_000, Schedule::default(), Nothing);
+                    let run = run(shape, 5_000, Schedule::default(), NoWork);
                     pool.run(&run).unwrap();
                     let name = pool.name();
                     let case = || format!("{name}, {workers} workers, {stealing:?}, {shape}");
@@ -107,7 +107,7 @@ fn no_job_starts_before_its_time() {
     for driver in &mut drivers {
         let schedule = Schedule { starts: starts.clone(), life_ns: None, ..Schedule::default() };
         for shape in [Shape::Isolated, Shape::Stencil] {
-            let run = run(shape, 60, schedule.clone(), Nothing);
+            let run = run(shape, 60, schedule.clone(), NoWork);
             driver.run(&run).unwrap();
             assert_eq!(run.verify(), Ok(()), "{}", driver.name());
             for span in run.spans() {
@@ -145,7 +145,7 @@ fn offering() -> Vec<(Box<dyn Executor>, [bool; 5])> {
 fn asking() -> [(Arc<Run>, &'static str); 5] {
     let plain = |schedule| {
         let graph = Shape::Chain.build(&Rules { nodes: 3, ..Rules::default() });
-        Run::new(graph, schedule, Box::new(Nothing), Clock::start())
+        Run::new(graph, schedule, Box::new(NoWork), Clock::start())
     };
     let chain = |schedule, io: Vec<Option<Io>>| Arc::new(plain(schedule).with_io(io));
     let starts = vec![0, 1_000, 2_000];
@@ -216,7 +216,7 @@ fn what_is_too_late_is_dropped_with_all_that_waits_for_it_whichever_executor_has
         assert_eq!((run.dropped(), run.verify()), (expected, Ok(())), "{name}");
         // What has time runs.
         let run =
-            four(Schedule { life_ns: Some(3_600_000_000_000), ..Schedule::default() }, Nothing);
+            four(Schedule { life_ns: Some(3_600_000_000_000), ..Schedule::default() }, NoWork);
         executor.run(&run).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!((run.dropped(), run.spans().len()), (Dropped::default(), 4), "{name}");
     }
@@ -229,7 +229,7 @@ fn what_waits_for_io_that_failed_is_dropped_whichever_executor_has_it() {
             continue;
         }
         let graph = Graph::from_edges(&[1; 4], &[(0, 1), (1, 2)], 0, Hashing::Mixed).unwrap();
-        let run = Run::new(graph, Schedule::default(), Box::new(Nothing), Clock::start());
+        let run = Run::new(graph, Schedule::default(), Box::new(NoWork), Clock::start());
         let run =
             Arc::new(run.with_io(vec![Some(Io { ns: 1_000, fails: true }), None, None, None]));
         let name = executor.name();
@@ -284,10 +284,10 @@ fn a_job_that_was_held_up_is_found_whichever_executor_ran_it() {
 fn workers_steal_only_where_a_run_asks_for_nothing_else() {
     let timed = || Schedule { starts: vec![0, 1_000], ..Schedule::default() };
     let mut always = ours(2).stealing(Stealing::Always);
-    let refused = always.run(&run(Shape::Isolated, 2, timed(), Nothing));
+    let refused = always.run(&run(Shape::Isolated, 2, timed(), NoWork));
     assert!(matches!(refused, Err(ExecutorError::NotOffered { .. })), "{refused:?}");
     let mut possible = ours(2).stealing(Stealing::WherePossible);
-    let run = run(Shape::Isolated, 2, timed(), Nothing);
+    let run = run(Shape::Isolated, 2, timed(), NoWork);
     possible.run(&run).expect("by the policy alone");
     assert_eq!(run.verify(), Ok(()));
 }

@@ -4,7 +4,7 @@
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use loom::thread;
-use schedlab_jobs::bundle::{Asked, Bundle, LINGER_NS, Share};
+use schedlab_jobs::bundle::{Bundle, BundleStep, LINGER_NS, Share};
 use schedlab_jobs::graph::{Rules, Shape};
 use schedlab_jobs::token::{Feed, Full, Token};
 
@@ -92,12 +92,12 @@ fn shares(bundle: &Bundle, worker: usize, posted: &AtomicUsize, ran: &[AtomicUsi
         let time = std::cell::Cell::new(0);
         let now = || time.replace(time.get() + LINGER_NS);
         let ask = |asked| match asked {
-            Asked::Run(node) => {
+            BundleStep::Run(node) => {
                 assert!(node == 0 || ran[0].load(SeqCst) == 1, "its predecessor has ended");
                 assert!(node < 3 || ran[1].load(SeqCst) + ran[2].load(SeqCst) == 2);
                 ran[node as usize].fetch_add(1, SeqCst);
             }
-            Asked::Help => {
+            BundleStep::Help => {
                 posted.fetch_add(1, SeqCst);
             }
         };

@@ -1,6 +1,6 @@
 //! The rig in time: jobs that are planned while others run, I/O that ends later, and streams that differ.
 
-use schedlab_jobs::adaptors::{Lumiera, Ours};
+use schedlab_jobs::adaptors::{Lumiera, PoolExecutor};
 use schedlab_jobs::executor::{Executor, ExecutorError};
 use schedlab_jobs::graph::{Graph, Rules, Shape};
 use schedlab_jobs::load::{Arrivals, Burner, Kind, Length, Load, Streams, Usual};
@@ -8,7 +8,7 @@ use schedlab_jobs::planning::{Planner, Planning};
 use schedlab_jobs::policy::{Nanos, Order, Policy};
 use schedlab_jobs::pool::Options;
 use schedlab_jobs::profile::Profile;
-use schedlab_jobs::run::{Clock, Dropped, Io, Nothing, Run, Schedule};
+use schedlab_jobs::run::{Clock, Dropped, Io, NoWork, Run, Schedule};
 use schedlab_jobs::virtual_time::{Costs, VirtualPool, VirtualTime};
 use std::sync::Arc;
 
@@ -91,7 +91,7 @@ fn executors(planning: Planning) -> [Box<dyn Executor>; 4] {
     [
         Box::new(VirtualTime::new(Policy::new(2), Costs::USUAL).planning(planning)),
         Box::new(Lumiera::new(Options::new(2)).planning(planning)),
-        Box::new(Ours::new(2, |_| ()).planning(planning)),
+        Box::new(PoolExecutor::new(2, |_| ()).planning(planning)),
         Box::new(VirtualPool::new(2, Costs::USUAL, planning)),
     ]
 }
@@ -104,7 +104,7 @@ fn jobs_that_are_planned_in_chunks_are_proved_for_every_shape() {
                 let planning = Planning { planner, chunk, ..Planning::default() };
                 for mut executor in executors(planning) {
                     let graph = graph(shape, 200);
-                    let work = Box::new(Nothing);
+                    let work = Box::new(NoWork);
                     let run = Run::new(graph, Schedule::default(), work, Clock::start());
                     let run = Arc::new(run);
                     let name = executor.name();
@@ -122,7 +122,7 @@ fn successors_wait_for_io_and_workers_do_not() {
     for mut executor in executors(Planning::default()) {
         let graph = graph(Shape::Chain, 4);
         let io = Some(Io { ns: 2_000_000, fails: false });
-        let run = Run::new(graph, Schedule::default(), Box::new(Nothing), Clock::start());
+        let run = Run::new(graph, Schedule::default(), Box::new(NoWork), Clock::start());
         let run = Arc::new(run.with_io(vec![io, None, io, None]));
         executor.run(&run).expect("the run ends");
         assert_eq!(run.verify(), Ok(()), "{}", executor.name());
@@ -147,7 +147,7 @@ fn what_depends_on_io_that_fails_is_dropped_and_the_rest_is_proved() {
             lost[node as usize] = before.iter().any(|&p| lost[p as usize] || p.is_multiple_of(3));
         }
         let failed = failing.filter(|&node| !lost[node as usize]).count() as u64;
-        let run = Run::new(graph, Schedule::default(), Box::new(Nothing), Clock::start());
+        let run = Run::new(graph, Schedule::default(), Box::new(NoWork), Clock::start());
         let run = Arc::new(run.with_io(io));
         executor.run(&run).expect("the run ends");
         assert_eq!(run.verify(), Ok(()), "{}", executor.name());
@@ -161,7 +161,7 @@ fn what_depends_on_io_that_fails_is_dropped_and_the_rest_is_proved() {
 fn who_offers_no_io_refuses_it() {
     let io = Some(Io { ns: 1, fails: false });
     let run =
-        Run::new(graph(Shape::Chain, 2), Schedule::default(), Box::new(Nothing), Clock::start());
+        Run::new(graph(Shape::Chain, 2), Schedule::default(), Box::new(NoWork), Clock::start());
     let run = Arc::new(run.with_io(vec![io; 2]));
     let refused = schedlab_jobs::adaptors::Serial.run(&run);
     assert!(matches!(refused, Err(ExecutorError::NotOffered { what: "asynchronous I/O", .. })));

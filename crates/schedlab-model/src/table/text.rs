@@ -56,14 +56,14 @@ impl TextTable {
         }
     }
 
-    /// A table with these column heads. The flag says whether the column is aligned to the left.
+    /// A table with these column heads: name, whether the column is aligned to the left, and rank.
     #[must_use]
-    pub fn plain<'h>(heads: impl IntoIterator<Item = (&'h str, bool)>) -> Self {
-        let head = |(name, is_left): (&str, bool)| TextHead {
+    pub fn plain<'h>(heads: impl IntoIterator<Item = (&'h str, bool, u8)>) -> Self {
+        let head = |(name, is_left, rank): (&str, bool, u8)| TextHead {
             name: name.to_owned(),
             is_left,
             group: None,
-            rank: 0,
+            rank,
         };
         Self { heads: heads.into_iter().map(head).collect(), rows: Vec::new(), further: 0 }
     }
@@ -161,6 +161,15 @@ impl TextTable {
     }
 }
 
+impl<R> Column<R> {
+    fn text(&self, row: &R) -> String {
+        match &self.spelled {
+            Some(spelled) => spelled(row),
+            None => value_text(&self.head.kind, &self.value(row)),
+        }
+    }
+}
+
 /// Rows on their way to text.
 #[derive(Debug)]
 pub struct TextRows<'a, R> {
@@ -188,6 +197,16 @@ impl<R> Rows<'_, R> {
         let table = TextTable { heads: heads.collect(), rows: Vec::new(), further: 0 };
         TextRows { rows: self.rows, columns, table, room }
     }
+
+    /// Titles and cells of the columns with these names, as text has them: for tables of another form.
+    #[must_use]
+    pub fn cells(&self, names: &[&str]) -> (Vec<String>, Vec<Vec<String>>) {
+        let of = |name: &&str| self.columns.iter().find(|one| one.head.name == **name);
+        let columns: Vec<&Column<R>> = names.iter().filter_map(of).collect();
+        let titles = columns.iter().map(|column| column.head.title.to_string()).collect();
+        let cells = |row: &R| columns.iter().map(|column| column.text(row)).collect();
+        (titles, self.rows.iter().map(cells).collect())
+    }
 }
 
 impl<R> TextRows<'_, R> {
@@ -195,11 +214,7 @@ impl<R> TextRows<'_, R> {
     pub fn row(&mut self, row: &R, named: &[(&str, &str)]) {
         let cell = |column: &&Column<R>| {
             let named = named.iter().find(|(name, _)| *name == column.head.name);
-            match (named, &column.spelled) {
-                (Some((_, text)), _) => (*text).to_owned(),
-                (None, Some(spelled)) => spelled(row),
-                (None, None) => value_text(&column.head.kind, &column.value(row)),
-            }
+            named.map_or_else(|| column.text(row), |(_, text)| (*text).to_owned())
         };
         self.table.rows.push(self.columns.iter().map(cell).collect());
     }

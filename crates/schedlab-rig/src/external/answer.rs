@@ -3,7 +3,7 @@
 use super::line;
 use crate::RigError;
 use crate::error::While;
-use schedlab_jobs::run::Unfit;
+use schedlab_jobs::run::DropReason;
 use serde_json::Value;
 use std::io::{BufRead, Read as _};
 
@@ -24,9 +24,9 @@ pub(super) struct Ran {
 }
 
 /// A job that was dropped.
-pub(super) struct Gone {
+pub(super) struct Dropped {
     pub(super) job: u32,
-    pub(super) why: Unfit,
+    pub(super) why: DropReason,
     /// When that was decided.
     pub(super) at: u64,
 }
@@ -35,7 +35,7 @@ pub(super) struct Gone {
 #[derive(Default)]
 pub(super) struct Answer {
     pub(super) ran: Vec<Ran>,
-    pub(super) gone: Vec<Gone>,
+    pub(super) gone: Vec<Dropped>,
     /// What it cannot do.
     pub(super) not_offered: Option<String>,
 }
@@ -96,18 +96,18 @@ fn next_line<'b>(
     std::str::from_utf8(bytes).map(Some).while_doing("not UTF-8")
 }
 
-fn one_gone(line: Value, given: Option<(u32, usize)>) -> Result<Gone, RigError> {
-    let line: line::Gone = serde_json::from_value(line).while_doing("it drops no job")?;
-    let line::Gone { job, dropped, at_ns: at } = line;
+fn one_gone(line: Value, given: Option<(u32, usize)>) -> Result<Dropped, RigError> {
+    let line: line::DroppedLine = serde_json::from_value(line).while_doing("it drops no job")?;
+    let line::DroppedLine { job, dropped, at_ns: at } = line;
     match given {
         None => Err(RigError::wrong("events of a file tell of jobs that ran")),
         Some((jobs, _)) if job >= jobs => Err(no_job(job, jobs)),
         Some(_) => {
             let why = match dropped {
-                line::Why::Missed => Unfit::Missed,
-                line::Why::Abandoned => Unfit::Abandoned,
+                line::Why::Missed => DropReason::Missed,
+                line::Why::Abandoned => DropReason::Abandoned,
             };
-            Ok(Gone { job, why, at })
+            Ok(Dropped { job, why, at })
         }
     }
 }

@@ -21,7 +21,7 @@ pub enum Line<'l> {
     /// What the process answers for each job.
     Ran(Ran),
     /// What it answers for each job that it drops.
-    Gone(Gone),
+    DroppedLine(DroppedLine),
     /// What it answers instead of running the jobs.
     NotOffered(NotOffered),
     /// The last that it answers.
@@ -91,7 +91,8 @@ pub struct Ran {
 
 /// A job that did not run.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Gone {
+#[schemars(rename = "Gone")]
+pub struct DroppedLine {
     /// The number of the job.
     pub(crate) job: u32,
     /// The reason why the job did not run.

@@ -2,14 +2,14 @@
 
 use schedlab_jobs::policy::NEVER;
 use schedlab_jobs::proof;
-use schedlab_jobs::run::{Run, Unfit};
+use schedlab_jobs::run::{DropReason, Run};
 use serde::Serialize;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::io::{BufWriter, Write};
 use std::ops::RangeInclusive;
 
-use super::answer::{Answer, Gone, Ran};
+use super::answer::{Answer, Dropped, Ran};
 use super::line::{Go, Head, Job, SCHEMA, SCHEMA_DEADLINES};
 use crate::RigError;
 
@@ -34,7 +34,7 @@ pub(super) fn has_times(run: &Run) -> bool {
 
 /// A run as it is asked of a process.
 #[derive(Clone, Debug)]
-pub(super) struct Asked {
+pub(super) struct Request {
     pub(super) workers: usize,
     nonce: u64,
     /// By job: rounds of work.
@@ -42,7 +42,7 @@ pub(super) struct Asked {
     rounds_per_ns: f64,
 }
 
-impl Asked {
+impl Request {
     pub(super) fn of(run: &Run, workers: usize) -> Self {
         let rounds_per_ns = proof::calibrate(CALIBRATE_NS);
         let jobs = 0..run.graph().len();
@@ -158,12 +158,14 @@ fn check_drops(
             return Err(RigError::Wrong(what));
         }
     }
-    for &Gone { job, why, at } in &answer.gone {
+    for &Dropped { job, why, at } in &answer.gone {
         let waits_for_gone = || run.graph().predecessors(job).iter().any(|&p| gone[p as usize]);
         let wrong = match why {
             _ if !when.contains(&at) => "at a time outside the run",
-            Unfit::Missed if at <= deadline(job) => "as missed, but not after its deadline",
-            Unfit::Abandoned if !waits_for_gone() => "as abandoned, but waits for no dropped job",
+            DropReason::Missed if at <= deadline(job) => "as missed, but not after its deadline",
+            DropReason::Abandoned if !waits_for_gone() => {
+                "as abandoned, but waits for no dropped job"
+            }
             _ => continue,
         };
         return Err(RigError::Wrong(format!("job {job} was dropped {wrong}")));
@@ -175,19 +177,19 @@ fn check_drops(
 mod tests {
     use super::*;
     use schedlab_jobs::graph::{Rules, Shape};
-    use schedlab_jobs::run::{Clock, Nothing, Schedule};
+    use schedlab_jobs::run::{Clock, NoWork, Schedule};
 
-    fn asked() -> (Asked, Run) {
+    fn asked() -> (Request, Run) {
         let graph = Shape::Stencil.build(&Rules { nodes: 12, fan: 3, ..Rules::default() });
-        let run = Run::new(graph, Schedule::default(), Box::new(Nothing), Clock::start());
-        (Asked { workers: 2, nonce: 77, rounds: vec![9; 12], rounds_per_ns: 1.0 }, run)
+        let run = Run::new(graph, Schedule::default(), Box::new(NoWork), Clock::start());
+        (Request { workers: 2, nonce: 77, rounds: vec![9; 12], rounds_per_ns: 1.0 }, run)
     }
 
     fn ran(ran: Vec<Ran>) -> Answer {
         Answer { ran, ..Answer::default() }
     }
 
-    fn honest(asked: &Asked, run: &Run) -> Vec<Ran> {
+    fn honest(asked: &Request, run: &Run) -> Vec<Ran> {
         let mut values: Vec<u64> = Vec::new();
         for job in 0..12 {
             let before = run.graph().predecessors(job).iter().map(|&p| values[p as usize]);
@@ -226,17 +228,17 @@ mod tests {
     fn chain(life_ns: Option<u64>) -> Run {
         let graph = Shape::Chain.build(&Rules { nodes: 3, ..Rules::default() });
         let schedule = Schedule { life_ns, ..Schedule::default() };
-        Run::new(graph, schedule, Box::new(Nothing), Clock::start())
+        Run::new(graph, schedule, Box::new(NoWork), Clock::start())
     }
 
-    fn gone(job: u32, why: Unfit, at: u64) -> Gone {
-        Gone { job, why, at }
+    fn gone(job: u32, why: DropReason, at: u64) -> Dropped {
+        Dropped { job, why, at }
     }
 
     #[test]
     fn what_was_dropped_had_to_be_and_what_ran_began_in_time() {
-        let asked = Asked { rounds: vec![0; 3], ..asked().0 };
-        let check = |run: &Run, all: Vec<Gone>, began: Option<u64>| {
+        let asked = Request { rounds: vec![0; 3], ..asked().0 };
+        let check = |run: &Run, all: Vec<Dropped>, began: Option<u64>| {
             let one = |begin| Ran {
                 job: 0,
                 worker: 0,
@@ -250,8 +252,8 @@ mod tests {
             asked.check(run, &answer, 100, 90..=120).map_err(|error| error.to_string())
         };
         let run = chain(Some(3));
-        let missed = Unfit::Missed;
-        let abandoned = Unfit::Abandoned;
+        let missed = DropReason::Missed;
+        let abandoned = DropReason::Abandoned;
         let all = || vec![gone(0, missed, 104), gone(1, abandoned, 104), gone(2, abandoned, 104)];
         assert_eq!(check(&run, all(), None), Ok(0));
         assert_eq!(
@@ -282,8 +284,8 @@ mod tests {
     #[test]
     fn of_much_work_a_part_is_done_again() {
         let (asked, _) = asked();
-        let long = Asked { rounds: vec![400_000_000; 100], ..asked };
+        let long = Request { rounds: vec![400_000_000; 100], ..asked };
         assert_eq!(long.chosen().len(), CHECK_MIN);
-        assert_eq!(Asked { rounds: vec![1_000; 100], ..long }.chosen().len(), 100);
+        assert_eq!(Request { rounds: vec![1_000; 100], ..long }.chosen().len(), 100);
     }
 }

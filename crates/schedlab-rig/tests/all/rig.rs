@@ -1,14 +1,14 @@
 //! The rig as a library: executors of others, a soak and a recording, without the command.
 
 use schedlab_jobs::adaptors::Lumiera;
-use schedlab_jobs::executor::{Executor, ExecutorError, Told};
+use schedlab_jobs::executor::{Executor, ExecutorError, ExecutorFigures};
 use schedlab_jobs::graph::{Graph, Rules, Shape};
 use schedlab_jobs::pool::{OnStart, Options};
 use schedlab_jobs::run::{Clock, Run, Schedule, Work};
 use schedlab_model::Nanos;
 use schedlab_record::RecordError;
 use schedlab_rig::{
-    Account, Cause, Faulty, Jitter, Library, Lines, Recording, RigError, Threads, Witness,
+    Account, Cause, Faulty, Jitter, Library, Lines, MachineStalls, Recording, RigError, Threads,
     read_events, soak, steal,
 };
 use std::io::Write;
@@ -73,7 +73,7 @@ fn a_process_that_speaks_lines_runs_a_graph_and_its_work_is_proved() {
     }
     let (run, threads) = (run(), Threads::default());
     let program = format!("python3 {}", example("futures.py").display());
-    let told: Told = lines(&program, &threads).run(&run).unwrap();
+    let told: ExecutorFigures = lines(&program, &threads).run(&run).unwrap();
     assert_eq!(told.recomputed, Some(JOBS));
     assert_eq!(run.verify(), Ok(()));
     let mut ran = [false; WORKERS];
@@ -173,7 +173,7 @@ fn a_recording_puts_each_moment_of_each_worker_down_to_one_cause() {
         let folder = tempfile::tempdir().unwrap();
         let output = folder.path().join("run.dat");
         let threads = Threads::default();
-        let options = Options { on_start: Some(threads.told(None)), ..Options::new(WORKERS) };
+        let options = Options { on_start: Some(threads.on_start(None)), ..Options::new(WORKERS) };
         let recording = recording(&output)?;
         let (run, before) = (run(), steal());
         let mut ours = Lumiera::new(options);
@@ -189,7 +189,7 @@ fn a_recording_puts_each_moment_of_each_worker_down_to_one_cause() {
         let mut source = schedlab_trace::open(&output).unwrap();
         let slices = schedlab_timeline::Slices::new(1 << 16);
         assert!(schedlab_timeline::ask(source.as_mut(), slices).is_ok());
-        let figures = Witness::of(&run, WORKERS, before).figures();
+        let figures = MachineStalls::of(&run, WORKERS, before).figures();
         assert!((0.0..=1.0).contains(&figures.share_aside));
         Some(stalls.sum(Cause::Job))
     };

@@ -6,7 +6,7 @@ use super::setting::{OF_NAME, Wrong, take};
 use crate::World;
 use crate::board::Frequency;
 use crate::policy_view::FULL_CAPACITY;
-use schedlab_model::{Place, Topology};
+use schedlab_model::{Place, Topology, percentage};
 use schedlab_workload::MachineName;
 
 #[derive(Clone, Debug)]
@@ -138,8 +138,8 @@ fn capacities(name: &mut MachineName, topology: &Topology) -> Result<Vec<u64>, W
 /// By how much costs vary, in millionths.
 fn noise(name: &mut MachineName) -> Result<u64, Wrong> {
     let Some(text) = name.settings.remove("noise") else { return Ok(0) };
-    let percent = text.strip_suffix('%').and_then(|number| number.trim().parse::<u64>().ok());
-    percent.filter(|percent| *percent <= 90).map(|percent| percent * 10_000).ok_or_else(|| {
+    let whole = |percent: &f64| (0.0..=90.0).contains(percent) && percent.fract() == 0.0;
+    percentage(&text).filter(whole).map(|percent| percent as u64 * 10_000).ok_or_else(|| {
         let text = text.escape_default();
         let why = format!("{OF_NAME}invalid noise={text}: use 0% to 90%, in whole percents");
         Wrong::new("noise", why)

@@ -3,7 +3,7 @@
 use super::groups::{Grouping, OwnGroup};
 use super::{Model, One, SPEED, trace_info};
 use crate::{Board, Step, World};
-use schedlab_jobs::executor::{Executor, ExecutorError, Offers, Told};
+use schedlab_jobs::executor::{Executor, ExecutorError, ExecutorFigures, Offers};
 use schedlab_jobs::policy::Policy;
 use schedlab_jobs::run::Run;
 use schedlab_jobs::virtual_time::Costs;
@@ -144,7 +144,7 @@ impl Executor for SimulatedPool {
         }
     }
 
-    fn run(&mut self, run: &Arc<Run>) -> Result<Told, ExecutorError> {
+    fn run(&mut self, run: &Arc<Run>) -> Result<ExecutorFigures, ExecutorError> {
         self.takes(run)?;
         let (mut plan, crew) = self.plan(run);
         let mut world = self.world(&mut plan);

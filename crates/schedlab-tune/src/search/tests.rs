@@ -34,7 +34,7 @@ fn the_model_finds_the_bottom_of_a_bowl() {
         let search = searched(Options { budget: 40, seed, ..Options::default() }, 0.01);
         let best = search.advice().unwrap().point;
         assert!(bowl(&best) < 0.01, "seed {seed}: {best:?} is {}", bowl(&best));
-        assert_eq!(search.told().len(), 40);
+        assert_eq!(search.trials().len(), 40);
     }
 }
 
@@ -42,7 +42,7 @@ fn the_model_finds_the_bottom_of_a_bowl() {
 fn the_same_answers_give_the_same_questions() {
     let first = searched(Options { budget: 20, ..Options::default() }, 0.01);
     let mut again = Search::new(space(), Options { budget: 20, ..Options::default() });
-    for trial in first.told() {
+    for trial in first.trials() {
         assert_eq!(again.ask().as_ref(), Some(&trial.point));
         again.tell(trial.point.clone(), trial.outcome.clone());
     }
@@ -54,9 +54,9 @@ fn the_default_is_measured_three_times() {
     let default = Some(vec![3, 3, 3]);
     let search =
         searched(Options { budget: 24, default: default.clone(), ..Options::default() }, 0.01);
-    let copies = search.told().iter().filter(|t| Some(&t.point) == default.as_ref()).count();
+    let copies = search.trials().iter().filter(|t| Some(&t.point) == default.as_ref()).count();
     assert!(copies >= 3, "{copies}");
-    assert_eq!(Some(&search.told()[0].point), default.as_ref());
+    assert_eq!(Some(&search.trials()[0].point), default.as_ref());
 }
 
 #[test]
@@ -126,8 +126,8 @@ fn several_points_at_once_are_unlike_each_other() {
 fn grid_and_random_keep_to_the_budget() {
     for method in [Method::Grid, Method::Random] {
         let search = searched(Options { method, budget: 30, ..Options::default() }, 0.0);
-        assert!((8..=30).contains(&search.told().len()), "{method:?} {}", search.told().len());
-        let best = search.told().iter().map(|t| bowl(&t.point)).fold(f64::INFINITY, f64::min);
+        assert!((8..=30).contains(&search.trials().len()), "{method:?} {}", search.trials().len());
+        let best = search.trials().iter().map(|t| bowl(&t.point)).fold(f64::INFINITY, f64::min);
         assert_eq!(bowl(&search.advice().unwrap().point), best);
     }
 }

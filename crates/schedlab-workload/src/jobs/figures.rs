@@ -1,7 +1,7 @@
 //! What a run of jobs tells: figures, and samples of lateness and gaps.
 
 use crate::{Figure, Interval, Series};
-use schedlab_jobs::executor::Told;
+use schedlab_jobs::executor::ExecutorFigures;
 use schedlab_jobs::profile::Profile;
 use schedlab_model::{Better, Metric, Nanos, Unit};
 use schedlab_stats::Histogram;
@@ -12,7 +12,7 @@ use schedlab_stats::Histogram;
 pub fn figures(
     profile: &Profile,
     workers: usize,
-    managed: Told,
+    managed: ExecutorFigures,
     kernel: impl IntoIterator<Item = Figure>,
 ) -> Vec<Figure> {
     use Better::{Higher, Lower, Neither};

@@ -7,7 +7,7 @@ mod pool;
 use crate::job_graph::Jobs;
 use crate::plan::{Plan, Task};
 use crate::{Behaviour, Done, Instruments, LockId, Op, WordId};
-use schedlab_jobs::executor::{ExecutorError, Told};
+use schedlab_jobs::executor::{ExecutorError, ExecutorFigures};
 use schedlab_jobs::graph::Node;
 use schedlab_jobs::load::Kind;
 use schedlab_jobs::modelled::PoolJobs;
@@ -134,7 +134,7 @@ impl Workers {
     ///
     /// # Errors
     /// When jobs are left: the tasks were stopped before.
-    pub fn told(&self) -> Result<Told, ExecutorError> {
+    pub fn told(&self) -> Result<ExecutorFigures, ExecutorError> {
         let mut state = self.state();
         let left = state.left();
         if left > 0 || state.base.is_none() {
@@ -146,7 +146,11 @@ impl Workers {
             Waiting::Lumiera(agenda) => (agenda.counts().into(), Some(state.back_off_ns)),
         };
         self.run.set_dropped(dropped);
-        Ok(Told { management_ns: Some(state.management_ns), back_off_ns, ..Told::default() })
+        Ok(ExecutorFigures {
+            management_ns: Some(state.management_ns),
+            back_off_ns,
+            ..ExecutorFigures::default()
+        })
     }
 
     /// The run, with the log of what the workers did.

@@ -175,7 +175,7 @@ fn gather(frozen: &Frozen, folders: &[PathBuf], results: &Path) -> anyhow::Resul
         writeln!(stderr, "schedlab: the command that did not end does the missing runs")?;
     }
     if told.done > 0 {
-        super::run::conclude(&frozen.experiment, results, !told.is_whole())?;
+        super::run::conclude(&frozen.experiment, results, !told.is_whole(), crate::output::room())?;
     }
     Ok(told)
 }

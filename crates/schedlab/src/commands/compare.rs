@@ -20,7 +20,9 @@ use choices::Choices;
 use commands::Measured;
 use difference::Difference;
 use export::Export;
-use schedlab_experiment::analysis::{Asked, Comparison, FailIf, Looks, Row, Verdict, compare};
+use schedlab_experiment::analysis::{
+    CompareOptions, Comparison, FailIf, Looks, Row, Verdict, compare,
+};
 use schedlab_experiment::report::answer;
 use schedlab_experiment::{StoredRun, incomparable};
 use schedlab_vm::DECISIONS_ONLY;
@@ -189,14 +191,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         named.try_for_each(|(option, name)| known_metric(option, name))?;
     }
     let mut study = sides.study(&measured, &metrics)?;
-    let question = |sets: &[Set], looks: &Looks| -> anyhow::Result<Asked> {
-        let asked = Asked {
+    let question = |sets: &[Set], looks: &Looks| -> anyhow::Result<CompareOptions> {
+        let asked = CompareOptions {
             allow_failures,
             interleaved: true,
             tests: sets.len() - 1,
             ..asked(sets, metrics.clone(), &fail_if, margin)?
         };
-        Ok(Asked { looks: looks.clone(), ..asked })
+        Ok(CompareOptions { looks: looks.clone(), ..asked })
     };
     // A command alone has nothing to be compared with: three seconds or hundreds of runs show its time.
     let is_decided = |sets: &[Set], looks: &Looks| {
@@ -237,7 +239,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         false => {
             let asked = asked(&sets, metrics, &fail_if, margin)?;
-            let asked = Asked { allow_failures, interleaved: interleave, ..asked };
+            let asked = CompareOptions { allow_failures, interleaved: interleave, ..asked };
             let blocks: Vec<(&Set, &Set)> = sets.chunks(2).map(|two| (&two[0], &two[1])).collect();
             vec![pair(&blocks, &asked)]
         }
@@ -301,7 +303,7 @@ fn is_known(set: &Set) -> bool {
 }
 
 /// Compares pairs of sets as blocks; the first pair gives the names.
-fn pair(blocks: &[(&Set, &Set)], asked: &Asked) -> Pair {
+fn pair(blocks: &[(&Set, &Set)], asked: &CompareOptions) -> Pair {
     let runs: Vec<(&[StoredRun], &[StoredRun])> =
         blocks.iter().map(|(before, after)| (&*before.runs, &*after.runs)).collect();
     let before = blocks[0].0.name.clone();
@@ -348,7 +350,7 @@ fn asked(
     mut metrics: Vec<String>,
     fail_if: &[FailIf],
     margin: Option<f64>,
-) -> anyhow::Result<Asked> {
+) -> anyhow::Result<CompareOptions> {
     if margin.is_some_and(|margin| !(margin > 0.0 && margin < 100.0)) {
         return Err(UsageError("--margin: give a percentage between 0 and 100".into()).into());
     }
@@ -369,7 +371,7 @@ fn asked(
     // Runs that were added to a side after a verdict on it.
     let looks = sets.iter().map(|set| &set.looks).max_by_key(|looks| looks.taken.len());
     let looks = looks.cloned().unwrap_or_default();
-    Ok(Asked { metrics, conditions, margin, looks, ..Asked::default() })
+    Ok(CompareOptions { metrics, conditions, margin, looks, ..CompareOptions::default() })
 }
 
 /// Why a machine left metrics out of its runs, where one did.

@@ -9,6 +9,7 @@ use super::UsageError;
 use super::result_file::save;
 use super::run::{check, conclude, exit_code, perform};
 use crate::machines;
+use crate::output::Width;
 use examples::{EXAMPLES, Example};
 use schedlab_experiment::analysis::judge;
 use schedlab_experiment::report::{Table, TracePictures, answers, claims, trace_scenes};
@@ -35,7 +36,7 @@ pub(crate) struct Args {
 #[derive(clap::Subcommand)]
 enum What {
     /// List the examples with their sources and machines
-    List,
+    List(Width),
     /// Print the experiment file of an example
     Show {
         /// The example
@@ -56,12 +57,14 @@ struct RunArgs {
     /// Where results go; finished runs that are there already are not done again
     #[arg(short, long, value_name = "DIR", default_value = "results")]
     output: PathBuf,
+    #[command(flatten)]
+    width: Width,
 }
 
 /// Lists, shows or runs examples.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.what {
-        What::List => list(),
+        What::List(width) => list(width.room()),
         What::Show { name } => {
             crate::output::stdout().write_all(find(&name)?.text.as_bytes())?;
             Ok(ExitCode::SUCCESS)
@@ -77,7 +80,7 @@ fn find(name: &str) -> anyhow::Result<&'static Example> {
     })
 }
 
-fn list() -> anyhow::Result<ExitCode> {
+fn list(room: usize) -> anyhow::Result<ExitCode> {
     let mut table = Table::new(["example", "machine", "claims", "about"]);
     for example in EXAMPLES {
         let experiment = example.experiment()?;
@@ -92,7 +95,7 @@ fn list() -> anyhow::Result<ExitCode> {
             experiment.title,
         ]);
     }
-    crate::output::stdout().write_all(table.text().as_bytes())?;
+    crate::output::stdout().write_all(table.fit(room).as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -150,7 +153,7 @@ fn run_one(example: &Example, args: &RunArgs) -> anyhow::Result<Done> {
     check(&mut machines, &experiment, &Plan::new(&experiment))?;
     let tally = perform(&mut machines, &experiment, None, &results)?;
     let is_open = tally.stopped || tally.boots_left > 0;
-    conclude(&experiment, &results, is_open)?;
+    conclude(&experiment, &results, is_open, args.width.room())?;
     if is_open {
         return Ok(Done::Stopped(exit_code(&tally)));
     }

@@ -53,6 +53,9 @@ pub(crate) struct Args {
     /// Do the runs on this machine: host, or sim:KEY=VALUE,... for schedlab's pool in virtual time
     #[arg(long, global = true, value_name = "MACHINE", default_value = HOST)]
     on: String,
+    /// Print all columns, however long the lines become
+    #[arg(long, global = true)]
+    wide: bool,
 }
 
 #[derive(clap::Subcommand)]
@@ -118,7 +121,6 @@ fn machine(on: &str) -> anyhow::Result<Option<Arc<Simulation>>> {
     Ok(machines::for_executors(&name)?.map(Arc::new))
 }
 
-/// Runs it.
 pub(crate) fn run(mut args: Args) -> anyhow::Result<ExitCode> {
     let on = machine(&args.on)?;
     match (&mut args.what, &on) {
@@ -138,15 +140,16 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<ExitCode> {
     if !matches!(args.what, What::Generate(_) | What::Fit(_)) {
         schedlab_sys::signal::catch().context("catching Ctrl-C")?;
     }
+    let room = if args.wide { usize::MAX } else { crate::output::room() };
     match args.what {
         What::Generate(args) => generate::run(&args),
-        What::Run(args) => run::run(&args),
-        What::Peak(args) => peak::run(&args),
+        What::Run(args) => run::run(&args, room),
+        What::Peak(args) => peak::run(&args, room),
         What::Break(args) => breaking::run(&args),
-        What::Grain(args) => grain::run(&args),
-        What::Compare(args) => compare::run(&args),
+        What::Grain(args) => grain::run(&args, room),
+        What::Compare(args) => compare::run(&args, room),
         What::Posts(args) => posts::run(&args),
-        What::Storm(args) => storm::run(&args),
-        What::Fit(args) => fit::run(&args),
+        What::Storm(args) => storm::run(&args, room),
+        What::Fit(args) => fit::run(&args, room),
     }
 }

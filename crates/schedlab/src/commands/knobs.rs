@@ -2,6 +2,7 @@
 
 use super::UsageError;
 use super::result_file::save;
+use crate::output::Width;
 use crate::{json, machines};
 use anyhow::Context as _;
 use schedlab_experiment::report::Table;
@@ -38,6 +39,8 @@ enum Action {
         /// Print what each knob does
         #[arg(long)]
         long: bool,
+        #[command(flatten)]
+        width: Width,
     },
     /// Print the value of one knob, as the kernel stores it
     Get {
@@ -103,20 +106,19 @@ impl json::Document for Document {
     const ID: &'static str = "schedlab/knobs-list/1";
 }
 
-/// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let tree = Tree::here().context("/proc/sys/kernel/osrelease")?;
     match args.action {
-        Action::List { on, json, long } if on.kind == HOST => {
+        Action::List { on, json, long, width } if on.kind == HOST => {
             on.finish(&[]).map_err(UsageError)?;
-            list(tree.list(), json, long)?;
+            list(tree.list(), json, long, width)?;
             for setting in knobs::outstanding().iter().filter(|_| !json) {
                 let mut out = crate::output::stdout();
                 writeln!(out, "{setting}: `schedlab knobs restore` puts it back")?;
             }
         }
-        Action::List { on, json, long } => {
-            list(machines::make(&on)?.offers().knobs.clone(), json, long)?;
+        Action::List { on, json, long, width } => {
+            list(machines::make(&on)?.offers().knobs.clone(), json, long, width)?;
         }
         Action::Get { name } => get(&tree, &name)?,
         Action::Set { wanted } => set(&tree, &wanted)?,
@@ -164,12 +166,14 @@ impl Wanted {
     }
 }
 
-fn list(knobs: Vec<Knob>, json: bool, long: bool) -> anyhow::Result<()> {
+fn list(knobs: Vec<Knob>, json: bool, long: bool, width: Width) -> anyhow::Result<()> {
     if json {
         return json::print(&Document { knobs });
     }
     let mut out = crate::output::stdout();
-    let mut table = Table::new(["knob", "value", "range", "where", "locked because"]);
+    let room = width.room();
+    let heads = ["knob", "value", "range", "where", "locked because"];
+    let mut table = Table::new(heads).ranked(&[0, 0, 1, 2, 3]);
     let mut meanings = Table::new(["knob", "meaning"]);
     for knob in &knobs {
         meanings.row([knob.name.clone(), knob.meaning.clone()]);
@@ -181,12 +185,31 @@ fn list(knobs: Vec<Knob>, json: bool, long: bool) -> anyhow::Result<()> {
             knob.why_not.clone(),
         ]);
     }
-    out.write_all(table.text().as_bytes())?;
+    out.write_all(table.fit(room).as_bytes())?;
+    if room != usize::MAX {
+        locked(&knobs).into_iter().try_for_each(|line| writeln!(out, "{line}"))?;
+    }
     if long {
         writeln!(out)?;
-        out.write_all(meanings.text().as_bytes())?;
+        out.write_all(meanings.fit(room).as_bytes())?;
     }
     Ok(())
+}
+
+/// Why knobs are locked, which is too long for a column: each reason once.
+fn locked(knobs: &[Knob]) -> Vec<String> {
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for knob in knobs.iter().filter(|knob| !knob.why_not.is_empty()) {
+        match reasons.iter_mut().find(|(why, _)| *why == knob.why_not) {
+            Some((_, names)) => names.push(&knob.name),
+            None => reasons.push((&knob.why_not, vec![&knob.name])),
+        }
+    }
+    let line = |(why, names): &(&str, Vec<&str>)| {
+        let text = format!("{}: {why}", names.join(", "));
+        crate::output::wrapped("locked: ", "  ", &text, crate::output::room())
+    };
+    reasons.iter().map(line).collect()
 }
 
 fn value(knob: &Knob) -> String {

@@ -54,7 +54,7 @@ pub(crate) fn measure(
         let here = Place::of(&machines.get(&cell.machine)?.facts());
         let of_round = |block| found.get(&cell.run(label, block).id).cloned().unwrap_or_default();
         // Others in the folder are of another kernel that had this name before.
-        let is_here = |run: &StoredRun| run.manifest.place().is_near(&here);
+        let is_here = |run: &StoredRun| run.manifest.place.is_near(&here);
         of_cells.push(rounds.clone().flat_map(of_round).filter(is_here).collect());
     }
     Ok((of_cells, tally.stopped))

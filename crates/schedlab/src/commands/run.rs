@@ -5,6 +5,7 @@ use super::experiment_options::ExperimentOptions;
 use super::result_file::add_to_summary;
 use super::verdicts::refuse_drift;
 use crate::machines;
+use crate::output::Width;
 use anyhow::Context as _;
 use schedlab_experiment::analysis::{Cells, Comparison, FailIf, Finding, judge, scales};
 use schedlab_experiment::report::{answer, claims, readable, scale, text_map};
@@ -47,6 +48,8 @@ pub(crate) struct Args {
     /// Add the question and the answer to the summary of a job on GitHub
     #[arg(long)]
     github: bool,
+    #[command(flatten)]
+    width: Width,
 }
 
 /// What is done with stored results.
@@ -61,9 +64,9 @@ const EXIT_CONDITION: u8 = 3;
 /// The runs do not tell whether a condition holds.
 const EXIT_CANT_TELL: u8 = 125;
 
-/// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { stored, asked, shard, dry_run, fail_if, allow_failures, allow_drift, github } = args;
+    let Args { stored, asked, shard, dry_run, fail_if, .. } = args;
+    let Args { allow_failures, allow_drift, github, width, .. } = args;
     if let Some(OfStored::Report(args)) = stored {
         return super::report::run(args);
     }
@@ -92,13 +95,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     crate::output::stderr().write_all(told.as_bytes())?;
     let tally = perform(&mut machines, &experiment, shard, &results)?;
     let is_open = tally.stopped || tally.boots_left > 0 || shard.is_some();
-    let verdict = conclude(&experiment, &results, is_open)?;
+    let verdict = conclude(&experiment, &results, is_open, width.room())?;
     if tally.stopped || is_open {
         return Ok(exit_code(&tally));
     }
     if github {
         let stored = super::report::stored(&results)?;
-        let answer = answer::told(&experiment, &stored.runs, &stored.looks);
+        let answer = answer::lines(&experiment, &stored.runs, &stored.looks);
         let question = &experiment.question;
         add_to_summary(&format!(
             "### {}\n\n{question}\n\n- {}\n",
@@ -187,16 +190,18 @@ pub(crate) struct Concluded {
     has_failed_claim: bool,
 }
 
-/// Writes the report of what is stored, and tells the answer; none while runs are `open`.
+/// Writes the report of what is stored, and tells the answer, in tables of at most `room` columns; none while runs are
+/// `open`.
 pub(crate) fn conclude(
     experiment: &Experiment,
     results: &Path,
     open: bool,
+    room: usize,
 ) -> anyhow::Result<Concluded> {
     let stored = super::report::stored(results)?;
     let path = results.join("report.html");
     super::report::write(Some(experiment), &experiment.title, &stored, &path)?;
-    tell_answer(experiment, &stored, open)?;
+    tell_answer(experiment, &stored, open, room)?;
     let mut concluded = Concluded::default();
     let mut stdout = crate::output::stdout();
     if !open {
@@ -217,18 +222,23 @@ pub(crate) fn conclude(
 const SCREEN: (usize, usize) = (24, 80);
 
 /// The question, its answer, a map and the warnings, last on the terminal.
-fn tell_answer(experiment: &Experiment, stored: &StoredRuns, open: bool) -> anyhow::Result<()> {
+fn tell_answer(
+    experiment: &Experiment,
+    stored: &StoredRuns,
+    open: bool,
+    room: usize,
+) -> anyhow::Result<()> {
     let runs = &stored.runs;
     let answer = match open {
         // A verdict on some of the runs would be one look more.
         true => vec![format!("No answer yet: {} runs are done, and more are planned.", runs.len())],
-        false => answer::told(experiment, runs, &stored.looks),
+        false => answer::lines(experiment, runs, &stored.looks),
     };
     let mut map = if open { Vec::new() } else { text_map(experiment, runs) };
     if map.is_empty() && !open {
         let cells = Cells::new(runs);
         let tables = scales(experiment, &cells);
-        map.extend(tables.iter().flat_map(|scale| lines_of(&scale::table(scale).text())));
+        map.extend(tables.iter().flat_map(|scale| lines_of(&scale::table(scale).fit(room))));
     }
     let mut last = vec![mixed_versions(runs)];
     let warnings = answer::by_kind(runs);
@@ -467,7 +477,7 @@ fn estimate(
         places.push(Place::of(&facts));
     }
     let mut stored = runs_of(results).map(|found| found.runs).unwrap_or_default();
-    stored.retain(|run| places.iter().any(|here| run.manifest.place().is_near(here)));
+    stored.retain(|run| places.iter().any(|here| run.manifest.place.is_near(here)));
     let is_done = |id| {
         stored.iter().any(|run| {
             run.manifest.id == id && run.failure().is_none() && !run.manifest.interrupted

@@ -45,10 +45,7 @@ pub(crate) fn host(name: &str) -> Result<String, String> {
     }
 }
 
-/// One word of a shell.
-pub(crate) fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "'\\''"))
-}
+pub(crate) use schedlab_model::shell_word as quoted;
 
 /// A shell's script on a host; `words` call ssh, which ends with this process: then the host ends what runs there.
 pub(crate) fn there<S: AsRef<OsStr>>(words: &[S], host: &str, script: &str) -> Command {

@@ -62,14 +62,20 @@ impl json::Document for Profiled {
     const ID: &'static str = "schedlab/tune-profile/1";
 }
 
+/// Options with `--profile`.
+struct StudyOptions {
+    pairs: usize,
+    dry_run: bool,
+    json: bool,
+}
+
 /// Which lines of a profile do it.
 fn study(
     machines: &mut Machines<'_>,
     experiment: &Experiment,
     file: &Path,
     results: &Path,
-    pairs: usize,
-    (dry_run, json): (bool, bool),
+    how: StudyOptions,
 ) -> anyhow::Result<ExitCode> {
     if !experiment.axes.is_empty() {
         let what = "--profile: the file has axes; it gives the loads alone";
@@ -101,7 +107,7 @@ fn study(
         let what = format!("{}: no line of it sets what this kernel has", file.display());
         return Err(UsageError(what).into());
     }
-    let runs = profile_runs(settings.len(), pairs).map_err(UsageError)?;
+    let runs = profile_runs(settings.len(), how.pairs).map_err(UsageError)?;
     let runs = runs * experiment.workloads.len();
     let hours = hours(experiment, results, runs);
     let named: Vec<String> = settings.iter().map(ToString::to_string).collect();
@@ -111,7 +117,7 @@ fn study(
     all.settings.extend(settings.iter().cloned());
     let checked = super::run::check(machines, &all, &Plan::at(&all, &[], 0));
     checked.with_context(|| file.display().to_string())?;
-    if dry_run {
+    if how.dry_run {
         crate::output::stdout().write_all(told.as_bytes())?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -120,10 +126,10 @@ fn study(
     let stop = || signals.caught().is_some();
     let mut told = std::collections::BTreeSet::new();
     let mut tell = |progress: &Progress<'_>| super::run::tell(progress, &mut told);
-    let found = profile(machines, experiment, &settings, pairs, results, &stop, &mut tell)?;
+    let found = profile(machines, experiment, &settings, how.pairs, results, &stop, &mut tell)?;
     let Some(found) = found else { return Ok(ExitCode::from(super::run::EXIT_INTERRUPTED)) };
     let found = Profiled { left_out, ..found };
-    if json {
+    if how.json {
         crate::json::print(&found)?;
     } else {
         for line in found.sentences() {
@@ -160,13 +166,13 @@ fn hours(experiment: &Experiment, results: &Path, runs: usize) -> String {
     }
 }
 
-/// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut machines = Machines::made_by(&machines::make);
     let (experiment, results) = args.asked.read(&mut machines)?;
     if let Some(file) = &args.profile {
-        let printed = (args.dry_run, args.json);
-        return study(&mut machines, &experiment, file, &results, args.pairs, printed);
+        let Args { pairs, dry_run, json, .. } = args;
+        let how = StudyOptions { pairs, dry_run, json };
+        return study(&mut machines, &experiment, file, &results, how);
     }
     let Some(tuning) = experiment.tune.clone() else {
         let file = experiment.path.display();

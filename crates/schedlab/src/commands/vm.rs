@@ -7,6 +7,7 @@ mod study;
 
 use super::UsageError;
 use crate::json;
+use crate::output::Width;
 use schedlab_experiment::report::Table;
 use schedlab_vm::kernel::{DEBIAN, Kernel, offers};
 use schedlab_vm::{VmError, emulator};
@@ -43,6 +44,8 @@ enum Action {
         /// Print JSON
         #[arg(long)]
         json: bool,
+        #[command(flatten)]
+        width: Width,
     },
     /// Fetch a kernel of Debian, or a newer QEMU, into the cache without installing it
     Fetch {
@@ -80,11 +83,10 @@ struct KernelOffers {
     offers: BTreeMap<&'static str, String>,
 }
 
-/// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     schedlab_vm::cache::sweep();
     match args.action {
-        Action::Kernels { json } => kernels(json)?,
+        Action::Kernels { json, width } => kernels(json, width)?,
         Action::Fetch { name } => return fetch(&name),
         Action::Build(options) => return build::run(options),
         Action::Bisect(options) => return bisect::run(options),
@@ -105,7 +107,7 @@ fn fetch(name: &str) -> anyhow::Result<ExitCode> {
     };
     match fetched {
         Err(VmError::Interrupted) => Ok(ExitCode::from(EXIT_INTERRUPTED)),
-        Err(error) => Err(told(error)),
+        Err(error) => Err(usage_error(error)),
         Ok((version, path)) => {
             writeln!(crate::output::stdout(), "{version} {}", path.display())?;
             Ok(ExitCode::SUCCESS)
@@ -113,7 +115,7 @@ fn fetch(name: &str) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn kernels(as_json: bool) -> anyhow::Result<()> {
+fn kernels(as_json: bool, width: Width) -> anyhow::Result<()> {
     let here = Kernel::here();
     let fetched = |name: &str| here.iter().any(|kernel| kernel.name() == name);
     let known = DEBIAN.map(|(version, suite)| (format!("debian-{version}"), suite));
@@ -140,12 +142,12 @@ fn kernels(as_json: bool) -> anyhow::Result<()> {
     for (name, suite) in more {
         table.row([name, "-".into(), format!("not fetched yet; in Debian {suite}")]);
     }
-    write!(out, "{}", table.text())?;
+    write!(out, "{}", table.fit(width.room()))?;
     Ok(())
 }
 
 /// A wrong setting is wrong usage.
-pub(crate) fn told(error: VmError) -> anyhow::Error {
+pub(crate) fn usage_error(error: VmError) -> anyhow::Error {
     match error {
         VmError::Setting { key, value, why } => UsageError(format!("{key} {value}: {why}")).into(),
         other => other.into(),

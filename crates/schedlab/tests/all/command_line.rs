@@ -93,6 +93,44 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
 }
 
 #[test]
+fn tables_fit_the_100_columns_of_a_pipe_unless_all_columns_are_asked_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let measured = folder.path().join("measured.csv");
+    let rows: String = (1..40).map(|x| format!("{x},{}\n", x * x)).collect();
+    std::fs::write(&measured, format!("jobs,ms\n{rows}")).expect("a file");
+    let measured = measured.to_str().expect("UTF-8");
+    let sim = "--on=sim:cpus=4,kernel=eevdf-6.12";
+    let stream = "--stream=preview-of-what-is-edited:share=30%,life=2ms";
+    let commands: &[&[&str]] = &[
+        &["gallery", "list"],
+        &["knobs", "list", "--long"],
+        &["knobs", "list", "--on", "sim:cpus=4", "--long"],
+        &["vm", "kernels"],
+        &["jobs", "generate", "--shape", "load-bursts", "--nodes", "64"],
+        &["jobs", "compare", "--repeat", "2", sim],
+        &["jobs", "grain", "--nodes", "64", "--executor", "schedlab,virtual", "--repeat", "1", sim],
+        &["jobs", "run", "--nodes", "60", "--arrivals", "gap:100us", stream, sim],
+        &["jobs", "peak", "--jobs", "10..40", "--points", "4", "--time", "2ms", sim],
+        &["jobs", "fit", measured],
+        &["jobs", "storm", "--time", "10ms", "--executor", "schedlab"],
+    ];
+    // What has columns; a sentence is wrapped by the terminal.
+    let longest = |text: &str| {
+        let rows = text.lines().filter(|line| line.contains("  "));
+        rows.map(|line| line.chars().count()).max().unwrap_or(0)
+    };
+    for words in commands {
+        let text = stdout(&schedlab(words));
+        assert!((1..=100).contains(&longest(&text)), "{words:?}:\n{text}");
+    }
+    let compare = ["jobs", "compare", "--repeat", "2", sim];
+    let fits = stdout(&schedlab(&compare));
+    assert!(fits.contains(" not fit (--wide shows all)\n") && !fits.contains("offers"), "{fits}");
+    let all = stdout(&schedlab(&[&compare[..], &["--wide"]].concat()));
+    assert!(all.contains("offers") && longest(&all) > 100, "{all}");
+}
+
+#[test]
 fn completions_and_man_page_know_every_subcommand() {
     let help = stdout(&schedlab(&["--help"]));
     let listed = help.split("\nTraces:\n").nth(1).and_then(|rest| rest.split("\nOptions:").next());

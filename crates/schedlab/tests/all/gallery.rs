@@ -15,7 +15,7 @@ fn text(bytes: &[u8]) -> String {
 
 /// The names in the first column of the list.
 fn names(folder: &Path) -> Vec<String> {
-    let listed = text(&schedlab(folder, &["gallery", "list"]).stdout);
+    let listed = text(&schedlab(folder, &["gallery", "list", "--wide"]).stdout);
     let first = |line: &str| line.split_whitespace().next().unwrap_or_default().to_owned();
     listed.lines().skip(1).map(first).collect()
 }

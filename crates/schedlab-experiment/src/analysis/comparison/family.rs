@@ -45,7 +45,7 @@ pub(super) fn judge(
                 other => other,
             };
             let level_point = level / 2.0 / (metrics.len() * rows.len()) as f64;
-            judgement(rows, whole, (level_whole, level_point), no_verdict, detail)
+            judgement(rows, whole, level_whole, level_point, no_verdict, detail)
         })
         .collect()
 }
@@ -53,7 +53,8 @@ pub(super) fn judge(
 fn judgement(
     rows: &[Raw],
     whole: &Raw,
-    (level, level_point): (f64, f64),
+    level: f64,
+    level_point: f64,
     no_verdict: &str,
     detail: Detail,
 ) -> Judgement {
@@ -163,7 +164,6 @@ fn holm_levels(p: &[f64], shares: &[f64]) -> Vec<f64> {
     levels
 }
 
-/// A row at a level of its own.
 fn row(raw: &Raw, level: f64, detail: Detail) -> Row {
     let raw = &raw.at(level);
     let is_shift = matches!(raw.estimate, Estimate::Shift(..));

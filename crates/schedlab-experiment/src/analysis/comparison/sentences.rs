@@ -152,7 +152,7 @@ impl Judgement {
         let is_drift = matches!(self.verdict, Verdict::Lower | Verdict::Higher);
         let (link, told) = match cpu_time {
             Some(told) => ("It ", format!("{told}.")),
-            None => (if is_drift { "Also " } else { "" }, self.told()),
+            None => (if is_drift { "Also " } else { "" }, self.verdict_text()),
         };
         match subject {
             Some(subject) => format!("{subject}: {told}"),
@@ -162,7 +162,7 @@ impl Judgement {
     }
 
     /// The verdict without what it is about.
-    fn told(&self) -> String {
+    fn verdict_text(&self) -> String {
         let row = &self.whole;
         let name = &row.metric.name;
         let interval = format!("{}{}", row.change, self.beside());

@@ -2,7 +2,7 @@
 
 use super::basis::Basis;
 use super::effects::{Bound, Estimate, RANKS_MIN, Raw, SHIFT_MIN, Scale, estimate, ranks_beside};
-use super::{Asked, BOOTS_MIN, CPU_TIME, Side, prior};
+use super::{BOOTS_MIN, CPU_TIME, CompareOptions, Side, prior};
 use crate::analysis::{Cell, Cells};
 use crate::{Point, StoredRun, run_metrics};
 use schedlab_model::{Better, Metric};
@@ -31,7 +31,7 @@ pub(super) fn rows(
     label: &str,
     metric: &Metric,
     points: &[Point],
-    asked: &Asked,
+    asked: &CompareOptions,
 ) -> Vec<Raw> {
     let known = run_metrics::margin(&metric.name);
     let cell = |cells: &Cells<'_>, point: &Point| -> Option<usize> {
@@ -65,7 +65,7 @@ pub(super) fn rows(
         let planned = asked.looks.planned.first().or(asked.looks.taken.first());
         let planned = planned.map_or(before.len().min(after.len()), |planned| *planned as usize);
         let by_ranks = planned >= SHIFT_MIN && !is_repeatable;
-        let mut raw = raw(metric, scale, basis, (&before, &after), by_ranks)?;
+        let mut raw = raw(metric, scale, basis, &before, &after, by_ranks)?;
         raw.bound = bound;
         raw.exact = is_repeatable && raw.has_copies() && bound == Bound::None;
         let is_apart = match basis {
@@ -152,7 +152,7 @@ fn scale(before: &[f64], after: &[f64]) -> Option<Scale> {
     (level > 0.0).then_some(Scale::Linear { level, least })
 }
 
-fn ones(cell: &Cell<'_>, metric: &Metric, scale: Scale, asked: &Asked) -> Vec<One> {
+fn ones(cell: &Cell<'_>, metric: &Metric, scale: Scale, asked: &CompareOptions) -> Vec<One> {
     // A run that was cut off ranks behind all others: it would have taken longer, or done less.
     let worst = match metric.better {
         Better::Lower => Some(f64::INFINITY),
@@ -244,7 +244,8 @@ fn raw(
     metric: &Metric,
     scale: Scale,
     basis: Basis,
-    (before, after): (&[f64], &[f64]),
+    before: &[f64],
+    after: &[f64],
     by_ranks: bool,
 ) -> Option<Raw> {
     if before.is_empty() || after.is_empty() {
@@ -299,7 +300,7 @@ pub(super) fn of_values(
     let scale = scale(before, after)?;
     let on = |values: &[f64]| -> Vec<f64> { values.iter().map(|v| scale.of(*v)).collect() };
     let by_ranks = before.len().min(after.len()) >= SHIFT_MIN;
-    let mut raw = raw(metric, scale, basis, (&on(before), &on(after)), by_ranks)?;
+    let mut raw = raw(metric, scale, basis, &on(before), &on(after), by_ranks)?;
     before.clone_into(&mut raw.before.values);
     after.clone_into(&mut raw.after.values);
     Some(raw)

@@ -4,9 +4,9 @@ use super::*;
 use crate::recorded_runs;
 use schedlab_stats::Random;
 
-fn plane(columns: &[&str], rows: &[&str], values: &[&[f64]]) -> Plane {
+fn plane(columns: &[&str], rows: &[&str], values: &[&[f64]]) -> ValueGrid {
     let cell = |value: &f64| BTreeMap::from([(0, *value)]);
-    Plane {
+    ValueGrid {
         x: "w".into(),
         y: "m".into(),
         columns: columns.iter().map(ToString::to_string).collect(),
@@ -17,7 +17,7 @@ fn plane(columns: &[&str], rows: &[&str], values: &[&[f64]]) -> Plane {
 
 /// CFS of Linux 6.1.192, one CPU, sockets, 4 groups of 10+10, 100 loops: seconds of virtual time over
 /// wakeup granularity (columns) and minimal granularity (rows), one exactly repeatable run a cell.
-fn sockets() -> Plane {
+fn sockets() -> ValueGrid {
     plane(
         &["0.5", "1", "2", "4", "6", "8", "12", "15", "30"],
         &["0.75", "1", "2", "4", "8", "15", "20", "30"],
@@ -109,7 +109,7 @@ fn where_there_is_no_wall_none_is_found() {
     // The same kernel with 2 groups of 10+10: m = 16 at w = 6 and 30 (.239/.240 and .238/.239, two runs
     // each), m = 1 at w = 6 (.235/.236): no wall and no effect of m.
     let cell = |a: f64, b: f64| BTreeMap::from([(0, a), (1, b)]);
-    let plane = Plane {
+    let plane = ValueGrid {
         x: "w".into(),
         y: "m".into(),
         columns: vec!["6".into(), "30".into()],
@@ -133,7 +133,7 @@ fn single_runs_without_given_noise_make_no_map() {
 }
 
 /// The recorded host runs with the labels of their cells shuffled within each block.
-fn shuffled(seed: u64) -> Plane {
+fn shuffled(seed: u64) -> ValueGrid {
     let mut plane = recorded_runs::plane("time_s");
     let (rows, columns) = (plane.rows.len(), plane.columns.len());
     let mut random = Random::new(seed);
@@ -171,7 +171,7 @@ fn the_recorded_effect_of_groups_is_found_without_shuffling() {
 }
 
 /// A plane of noise alone: three loads with noise of 1, 2 and 6 parts in a hundred.
-fn noise_alone(random: &mut Random, repeats: u32) -> Plane {
+fn noise_alone(random: &mut Random, repeats: u32) -> ValueGrid {
     let slices = ["100us", "316us", "1ms", "3.16ms", "10ms", "31.6ms", "100ms"];
     let row: &[f64] = &[1.0; 7];
     let mut empty = plane(&slices, &["1", "2", "4"], &[row; 3]);

@@ -270,7 +270,7 @@ fn the_first_section_holds_pictures_behind_the_first_sentences() {
         runs(&format!("repeats = 2\n{}{SLICE}", workloads.concat()), |_, n| jitter(n));
     all[0].warnings.push(Warning::new("busy", "it was", "wait"));
     let draw = |theme: &schedlab_draw::Theme| schedlab_draw::Scene::new(64, 64, "t", theme.panel);
-    let picture = Picture { scenes: crate::report::Grounds::of(draw), caption: "shown".into() };
+    let picture = Picture { scenes: crate::report::ThemedScene::of(draw), caption: "shown".into() };
     let text = html(section(&experiment, &all, &Looks::default(), vec![picture]));
     let parts: Vec<&str> = text.split("<div class=\"row\">").collect();
     let count = |text: &str| text.matches("<p>slice=2ms against 1ms, ").count();

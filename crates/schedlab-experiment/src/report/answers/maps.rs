@@ -1,8 +1,8 @@
 //! Maps of a metric over two axes.
 
 use super::{PICTURES_MAX, Picture, factor, place, values};
-use crate::analysis::{Cells, Choice, Map, MapError, Noise, Plane, planes};
-use crate::report::{Grounds, Section, labels};
+use crate::analysis::{Cells, Choice, Map, MapError, Noise, ValueGrid, planes};
+use crate::report::{Section, ThemedScene, labels};
 use crate::{Experiment, Point};
 use schedlab_draw::chart::{Chart as _, Heatmap};
 use schedlab_model::{Better, Metric, Unit};
@@ -12,7 +12,9 @@ use std::collections::BTreeMap;
 pub(super) fn pictures(
     section: &mut Section,
     experiment: Option<&Experiment>,
-    (cells, workload, metric): (&Cells<'_>, &str, &Metric),
+    cells: &Cells<'_>,
+    workload: &str,
+    metric: &Metric,
     axes: &[(String, Vec<String>)],
     width_px: i32,
 ) -> Vec<Picture> {
@@ -80,7 +82,7 @@ pub(super) fn loads(experiment: Option<&Experiment>, x: &str, y: &str) -> Option
 }
 
 /// Divides each row (or column) by its geometric mean: what the other axis does at each load.
-fn relative(plane: &mut Plane, columns: bool) {
+fn relative(plane: &mut ValueGrid, columns: bool) {
     let lines = if columns { plane.columns.len() } else { plane.rows.len() };
     for line in 0..lines {
         let inside = |row: usize, column: usize| (if columns { column } else { row }) == line;
@@ -102,7 +104,7 @@ fn relative(plane: &mut Plane, columns: bool) {
 
 fn map_picture(
     (name, label, unit): (&str, &str, Unit),
-    plane: &Plane,
+    plane: &ValueGrid,
     map: &Map,
     fixed: &Point,
     width_px: i32,
@@ -139,7 +141,7 @@ fn map_picture(
         stable: map.flat.iter().copied().filter(|_| !nothing).collect(),
         contours: (1..=levels).map(|i| contour(i) * factor(unit)).collect(),
     };
-    let scenes = Grounds::of(|theme| heat.scene(width_px, theme));
+    let scenes = ThemedScene::of(|theme| heat.scene(width_px, theme));
     Picture { scenes, caption: map.sentences(plane).join(" ") }
 }
 
@@ -153,10 +155,10 @@ mod tests {
     use super::*;
     use std::path::Path;
 
-    fn plane() -> Plane {
+    fn plane() -> ValueGrid {
         // Twice the load takes twice the time, and the second slice 21 % longer.
         let cell = |value: f64| BTreeMap::from([(1, value), (2, value)]);
-        Plane {
+        ValueGrid {
             x: "slice".into(),
             y: "groups".into(),
             columns: vec!["1ms".into(), "2ms".into()],

@@ -4,7 +4,7 @@
 use super::{Picture, factor, values};
 use crate::analysis::{Cells, Curve, CurvePoint, curves};
 use crate::report::labels::{short as labels, short_of};
-use crate::report::{Grounds, readable};
+use crate::report::{ThemedScene, readable};
 use crate::{Claim, Measure};
 use schedlab_draw::chart::{Axis, Chart as _, Column, Multiples, Published, Region, Sample};
 use schedlab_model::Metric;
@@ -18,10 +18,12 @@ const LOG_FROM: f64 = 10.0;
 
 /// The picture; `None` without values.
 pub(super) fn picture(
-    (cells, claims): (&Cells<'_>, &[Claim]),
+    cells: &Cells<'_>,
+    claims: &[Claim],
     label: &str,
     metrics: &[Metric],
-    (axis, is_load): (&str, bool),
+    axis: &str,
+    is_load: bool,
     width_px: i32,
 ) -> Option<Picture> {
     let main = metrics.first()?;
@@ -48,7 +50,7 @@ pub(super) fn picture(
             regions: regions(curve, &place),
             rows: rows().map(|(curve, metric)| samples(*curve, metric, &place)).collect(),
             hints: rows().map(|(curve, metric)| hints(*curve, metric, axis)).collect(),
-            published: published(claims, (label, main), curve, &place),
+            published: published(claims, label, main, curve, &place),
         }
     };
     let shaded = match shown.iter().any(|curve| curve.levels.len() > 1) {
@@ -80,7 +82,7 @@ pub(super) fn picture(
         row_px: if metrics.len() > 1 { 92 } else { 180 },
         columns,
     };
-    let scenes = Grounds::of(|theme| chart.scene(width_px, theme));
+    let scenes = ThemedScene::of(|theme| chart.scene(width_px, theme));
     let caption = if is_load { String::new() } else { sentences(&all, main) };
     Some(Picture { scenes, caption })
 }
@@ -188,7 +190,8 @@ fn hints(curve: Option<&Curve>, metric: &Metric, axis: &str) -> Vec<String> {
 /// What the claims of an experiment expect at points of a curve.
 fn published(
     claims: &[Claim],
-    (label, metric): (&str, &Metric),
+    label: &str,
+    metric: &Metric,
     curve: &Curve,
     place: &Place,
 ) -> Vec<Published> {
@@ -409,7 +412,7 @@ mod tests {
                 at_most: 3.0,
                 why: String::new(),
             };
-            let of = |claim: Claim| published(&[claim], ("hackbench", &metric()), &one, &place);
+            let of = |claim: Claim| published(&[claim], "hackbench", &metric(), &one, &place);
             // Only claims about a value of this workload and metric stand in the panel.
             assert_eq!(of(Claim { workload: "cpu".to_owned(), ..claim.clone() }), []);
             assert_eq!(of(Claim { metric: "migrations".to_owned(), ..claim.clone() }), []);

@@ -5,7 +5,7 @@
 
 use super::chosen;
 use super::maps::loads;
-use crate::analysis::{Cells, Plane, planes};
+use crate::analysis::{Cells, ValueGrid, planes};
 use crate::report::labels;
 use crate::{Experiment, StoredRun};
 use schedlab_model::Better;
@@ -46,7 +46,7 @@ pub fn text_map(experiment: &Experiment, runs: &[StoredRun]) -> Vec<String> {
     Vec::new()
 }
 
-fn drawn(plane: &Plane, load: Option<&str>, sign: f64, title: String) -> Vec<String> {
+fn drawn(plane: &ValueGrid, load: Option<&str>, sign: f64, title: String) -> Vec<String> {
     let rows = bands(plane.rows.len(), ROWS_MAX);
     let columns = bands(plane.columns.len(), COLUMNS_MAX);
     let grid: Vec<Vec<Option<f64>>> = rows
@@ -99,7 +99,7 @@ fn drawn(plane: &Plane, load: Option<&str>, sign: f64, title: String) -> Vec<Str
 }
 
 /// The mean of the logarithms of all runs in some rows and columns.
-fn centre(plane: &Plane, rows: &Range<usize>, columns: &Range<usize>) -> Option<f64> {
+fn centre(plane: &ValueGrid, rows: &Range<usize>, columns: &Range<usize>) -> Option<f64> {
     let cells = plane.cells[rows.clone()].iter().flat_map(|row| &row[columns.clone()]);
     let logs: Vec<f64> = cells.flat_map(|cell| cell.values().map(|value| value.ln())).collect();
     let mean = logs.iter().sum::<f64>() / logs.len() as f64;
@@ -125,9 +125,9 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    fn plane(columns: usize, rows: usize, value: fn(usize, usize) -> f64) -> Plane {
+    fn plane(columns: usize, rows: usize, value: fn(usize, usize) -> f64) -> ValueGrid {
         let cell = |row, column| BTreeMap::from([(0, value(row, column))]);
-        Plane {
+        ValueGrid {
             x: "slice".into(),
             y: "groups".into(),
             columns: (0..columns).map(|c| format!("{c}ms")).collect(),
@@ -175,16 +175,17 @@ mod tests {
     fn machines_are_told_apart_in_rows_and_in_columns() {
         let machines = ["sim:cpus=1,kernel=cfs-6.1", "sim:cpus=1,kernel=eevdf-6.12"];
         let machines = machines.map(str::to_owned).to_vec();
-        let of = |one: Plane| drawn(&one, None, 1.0, "t".into());
-        let rows = of(Plane { rows: machines.clone(), ..plane(3, 2, |_, _| 1.0) });
+        let of = |one: ValueGrid| drawn(&one, None, 1.0, "t".into());
+        let rows = of(ValueGrid { rows: machines.clone(), ..plane(3, 2, |_, _| 1.0) });
         assert!(
             rows[1].starts_with("eevdf-6.12 ") && rows[2].starts_with("   cfs-6.1 "),
             "{rows:#?}"
         );
-        let columns = of(Plane { columns: machines, ..plane(2, 3, |_, _| 1.0) });
+        let columns = of(ValueGrid { columns: machines, ..plane(2, 3, |_, _| 1.0) });
         assert_eq!(columns[4], "    groups    cfs-6.1  eevdf-6.12 slice");
         let long = ["sim:cpus=1,hz=100,kernel=cfs-6.1", "sim:cpus=2,hz=1000,kernel=eevdf-6.12"];
-        let rows = of(Plane { rows: long.map(str::to_owned).to_vec(), ..plane(8, 2, |_, _| 1.0) });
+        let rows =
+            of(ValueGrid { rows: long.map(str::to_owned).to_vec(), ..plane(8, 2, |_, _| 1.0) });
         assert!(rows.iter().all(|line| line.chars().count() <= WIDTH), "{rows:#?}");
         assert_ne!(rows[1].split(' ').next(), rows[2].split(' ').next(), "{rows:#?}");
     }

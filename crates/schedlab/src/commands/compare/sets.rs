@@ -6,7 +6,7 @@ use super::super::{UsageError, report};
 use super::Set;
 use crate::machines;
 use schedlab_experiment::analysis::Looks;
-use schedlab_experiment::{Anew, Experiment, Machines, Point, StoredRun, StoredRuns};
+use schedlab_experiment::{Experiment, Machines, Point, RepeatedPlan, StoredRun, StoredRuns};
 use schedlab_workload::HOST;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ pub(super) fn anew(folders: &[PathBuf]) -> anyhow::Result<(Vec<Set>, bool)> {
     let stored: Vec<StoredRuns> =
         folders.iter().map(|folder| report::stored(folder)).collect::<Result<_, _>>()?;
     let mut machines = Machines::made_by(&machines::make);
-    let anew = Anew::of(&mut machines, [&stored[0], &stored[1]])
+    let anew = RepeatedPlan::of(&mut machines, [&stored[0], &stored[1]])
         .map_err(|why| anyhow::anyhow!("--interleave: {why}"))?;
     let folder = Folder::of(None, "compare")?;
     let (runs, tally) = perform(&mut machines, &anew.plan, folder.path())?;
@@ -73,7 +73,7 @@ pub(super) fn of_different_hosts(folders: &[PathBuf], sets: &[Set]) -> Option<St
 /// The hosts on which a set was measured; none where it was simulated or done in virtual machines.
 fn hosts(set: &Set) -> BTreeSet<String> {
     let measured = set.runs.iter().filter(|run| run.manifest.machine == HOST);
-    measured.map(|run| run.manifest.place().host).collect()
+    measured.map(|run| run.manifest.place.host.clone()).collect()
 }
 
 /// One folder, or with `DIR@TEXT` its runs at the place whose host, kernel or program has the text in it.
@@ -86,7 +86,7 @@ fn of_folder(asked: &Path) -> anyhow::Result<Set> {
     };
     let mut found = report::stored(Path::new(folder))?;
     let places: Vec<String> = by_place(&found.runs).iter().map(|(place, _)| told(place)).collect();
-    found.runs.retain(|run| run.manifest.place().has(text));
+    found.runs.retain(|run| run.manifest.place.has(text));
     if found.runs.is_empty() {
         let what = format!("{folder} has no runs at '{text}'; it has {}", places.join("; "));
         return Err(UsageError(what).into());

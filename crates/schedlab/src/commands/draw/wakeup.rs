@@ -77,7 +77,7 @@ fn placement(
     let waker = because.waker().map(|task| (task, because.waker_cpu));
     Wakeup {
         title: common.title("a placement", file),
-        sentence: schedlab_draw::page::told(episode, state),
+        sentence: schedlab_draw::page::episode_text(episode, state),
         origin,
         task: episode.task,
         others: episode.others(),

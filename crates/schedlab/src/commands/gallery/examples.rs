@@ -4,7 +4,6 @@ use anyhow::Context as _;
 use schedlab_experiment::Experiment;
 use std::path::Path;
 
-/// An example of the gallery.
 pub(super) struct Example {
     /// Its name, which is that of its file.
     pub(super) name: &'static str,

@@ -53,7 +53,6 @@ pub(super) struct Args {
     miss_rate: f64,
 }
 
-/// Runs it.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     args.setup.load.streams.refuse("jobs break")?;
     let graph = args.setup.graph.graph()?;
@@ -92,7 +91,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             point => kept.push(point?.raw),
         }
     }
-    let ideal = ideal(&graph, (executor.workers(), args.setup.load.time), &usual)?;
+    let ideal = ideal(&graph, executor.workers(), args.setup.load.time, &usual)?;
     let found = Found { points: found, kept, jobs: graph.len(), ideal };
     let path_ns = graph.critical_path() * args.setup.load.time.0;
     if args.setup.json {
@@ -109,10 +108,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(super::code(ExitCode::SUCCESS))
 }
 
-/// Where a list schedule without any cost breaks, which takes the longest path first: what the graph allows.
+/// Where an ideal list schedule breaks: it costs nothing and takes the longest path first. It shows what the graph allows.
 fn ideal(
     graph: &Graph,
-    (workers, time): (usize, Nanos),
+    workers: usize,
+    time: Nanos,
     usual: &Thresholds,
 ) -> anyhow::Result<Option<f64>> {
     let mut ideal = VirtualTime::ideal(workers).ordered(Order::Path);

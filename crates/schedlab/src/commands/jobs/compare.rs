@@ -36,7 +36,7 @@ pub(super) struct Args {
     repeat: usize,
 }
 
-struct Entrant {
+struct ExecutorRuns {
     executor: Box<dyn Executor>,
     runs: Vec<Ran>,
     refused: Option<String>,
@@ -53,7 +53,7 @@ struct Ran {
     missing: Option<Vec<&'static str>>,
 }
 
-impl Entrant {
+impl ExecutorRuns {
     /// The median of what all runs have; `None` where one has not.
     fn middle(&self, of: impl Fn(&Ran) -> Option<f64>) -> Option<f64> {
         median(self.runs.iter().map(of).collect::<Option<Vec<_>>>()?)
@@ -64,30 +64,29 @@ fn median(values: Vec<f64>) -> Option<f64> {
     Some(Sample::new(values).ok()?.median())
 }
 
-/// Runs it.
-pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &Args, room: usize) -> anyhow::Result<ExitCode> {
     let executors = if args.executors.is_empty() {
         args.setup.executor.all()?
     } else {
         let named = |name: &String| args.setup.executor.named(name);
         args.executors.iter().map(named).collect::<anyhow::Result<_>>()?
     };
-    let mut entrants: Vec<Entrant> = executors
+    let mut sides: Vec<ExecutorRuns> = executors
         .into_iter()
-        .map(|executor| Entrant { executor, runs: Vec::new(), refused: None })
+        .map(|executor| ExecutorRuns { executor, runs: Vec::new(), refused: None })
         .collect();
     let graph = args.setup.graph.sized(args.setup.graph.nodes, Shape::Stencil)?;
     let burner = args.setup.burner(args.setup.executor.workers()?)?;
     'turns: for turn in 0..args.repeat.max(1) {
-        for entrant in entrants.iter_mut().filter(|entrant| entrant.refused.is_none()) {
+        for side in sides.iter_mut().filter(|side| side.refused.is_none()) {
             let seed = args.setup.graph.seed.unwrap_or(0) + turn as u64;
             let one = args.setup.load.run(graph.clone(), burner, seed)?;
             let one = Arc::new(super::run::watched(one));
-            match entrant.executor.run(&one) {
+            match side.executor.run(&one) {
                 Ok(told) => {
-                    let name = entrant.executor.name();
+                    let name = side.executor.name();
                     one.verify().with_context(|| format!("{name}: the run failed its proof"))?;
-                    let workers = entrant.executor.workers();
+                    let workers = side.executor.workers();
                     let profile = Profile::of(&one, workers);
                     let figures = Figures::of(&profile, workers, &told);
                     let ahead = !one.schedule().is_timed();
@@ -95,10 +94,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
                     let took_ns = profile.covered_ns + planning_ns;
                     let dropped = one.schedule().has_deadlines().then(|| one.dropped().jobs());
                     let missing = one.missing().filter(|_| !name.starts_with("cmd:"));
-                    entrant.runs.push(Ran { profile, figures, took_ns, dropped, missing });
+                    side.runs.push(Ran { profile, figures, took_ns, dropped, missing });
                 }
                 Err(ExecutorError::NotOffered { what, .. }) => {
-                    entrant.refused = Some(what.to_owned());
+                    side.refused = Some(what.to_owned());
                 }
                 Err(ExecutorError::Interrupted) => break 'turns,
                 Err(error) => return Err(error.into()),
@@ -106,11 +105,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     }
     if args.setup.json {
-        let results = entrants.iter().map(Entered::of).collect();
+        let results = sides.iter().map(Entered::of).collect();
         json::print(&Document { interrupted: super::interrupted(), results })?;
     } else {
-        table::say(&findings(&entrants))?;
-        table::say(&text(&entrants))?;
+        table::say(&findings(&sides))?;
+        table::say(&text(&sides, room))?;
         if super::interrupted() {
             table::say("interrupted: from the runs until then\n")?;
         }
@@ -150,17 +149,17 @@ struct Entered {
 }
 
 impl Entered {
-    fn of(entrant: &Entrant) -> Self {
-        let offers = entrant.executor.offers();
+    fn of(side: &ExecutorRuns) -> Self {
+        let offers = side.executor.offers();
         Self {
-            executor: entrant.executor.name(),
+            executor: side.executor.name(),
             offers: offered(offers),
-            not_offered: entrant.refused.clone(),
+            not_offered: side.refused.clone(),
             real: offers.real,
-            run_ns: entrant.runs.iter().map(|ran| ran.profile.covered_ns).collect(),
-            took_ns: entrant.runs.iter().map(|ran| ran.took_ns).collect(),
-            dropped: entrant.runs.iter().map(|ran| ran.dropped).collect(),
-            runs: entrant.runs.iter().map(|ran| ran.figures.clone()).collect(),
+            run_ns: side.runs.iter().map(|ran| ran.profile.covered_ns).collect(),
+            took_ns: side.runs.iter().map(|ran| ran.took_ns).collect(),
+            dropped: side.runs.iter().map(|ran| ran.dropped).collect(),
+            runs: side.runs.iter().map(|ran| ran.figures.clone()).collect(),
         }
     }
 }
@@ -183,15 +182,15 @@ fn offered(offers: Offers) -> Vec<&'static str> {
 }
 
 /// Of each executor, the run in which a due job waited longest though a worker had none.
-fn findings(entrants: &[Entrant]) -> String {
-    let worst = |entrant: &Entrant| {
-        let ran = entrant.runs.iter().max_by_key(|ran| ran.profile.starved.ns)?;
-        figures::starved(&entrant.executor.name(), &ran.profile, ran.missing.as_deref())
+fn findings(sides: &[ExecutorRuns]) -> String {
+    let worst = |side: &ExecutorRuns| {
+        let ran = side.runs.iter().max_by_key(|ran| ran.profile.starved.ns)?;
+        figures::starved(&side.executor.name(), &ran.profile, ran.missing.as_deref())
     };
-    entrants.iter().filter_map(worst).collect()
+    sides.iter().filter_map(worst).collect()
 }
 
-fn text(entrants: &[Entrant]) -> String {
+fn text(sides: &[ExecutorRuns], room: usize) -> String {
     let head = [
         "executor",
         "run time",
@@ -204,24 +203,30 @@ fn text(entrants: &[Entrant]) -> String {
         "dropped",
         "offers",
     ];
-    let mortal = entrants.iter().flat_map(|entrant| &entrant.runs).any(|ran| ran.dropped.is_some());
-    let shown = |&(at, _): &(usize, String)| mortal || head[at] != "dropped";
+    let ranks = [0, 0, 2, 1, 4, 2, 5, 3, 3, 6];
+    let mortal = sides.iter().flat_map(|side| &side.runs).any(|ran| ran.dropped.is_some());
+    let is_shown = |at: usize| mortal || head[at] != "dropped";
     let row = |cells: Vec<String>| -> Vec<String> {
-        cells.into_iter().enumerate().filter(shown).map(|(_, cell)| cell).collect()
+        cells
+            .into_iter()
+            .enumerate()
+            .filter(|(at, _)| is_shown(*at))
+            .map(|(_, cell)| cell)
+            .collect()
     };
     let mut rows = vec![row(head.map(str::to_owned).to_vec())];
-    let times = |entrant: &Entrant| -> Vec<f64> {
-        entrant.runs.iter().map(|ran| ran.took_ns as f64).collect()
+    let times = |side: &ExecutorRuns| -> Vec<f64> {
+        side.runs.iter().map(|ran| ran.took_ns as f64).collect()
     };
-    let first = entrants.first().map(times).unwrap_or_default();
-    for entrant in entrants {
-        let offers = entrant.executor.offers();
-        let name = entrant.executor.name() + if offers.real { "" } else { " (computed)" };
-        if let Some(what) = &entrant.refused {
+    let first = sides.first().map(times).unwrap_or_default();
+    for side in sides {
+        let offers = side.executor.offers();
+        let name = side.executor.name() + if offers.real { "" } else { " (computed)" };
+        if let Some(what) = &side.refused {
             rows.push(vec![name, format!("not offered: {what}")]);
             continue;
         }
-        let own = times(entrant);
+        let own = times(side);
         let ratios: Vec<f64> = own.iter().zip(&first).map(|(own, first)| own / first).collect();
         let range = Sample::new(own.clone()).ok().and_then(|s| median_interval(&s, 0.95).ok());
         let time = |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), table::time);
@@ -236,13 +241,14 @@ fn text(entrants: &[Entrant]) -> String {
                 |i| format!("{}..{}", table::time(i.low), table::time(i.high)),
             ),
             number(median(ratios)),
-            number(entrant.middle(|ran| Some(ran.profile.concurrency()))),
-            time(entrant.middle(|ran| whole(ran.profile.lateness(0.99)))),
-            time(entrant.middle(|ran| whole(ran.profile.gap(0.5)))),
-            time(entrant.middle(|ran| Some(ran.profile.starved.ns as f64))),
-            number(entrant.middle(|ran| whole(ran.dropped))),
+            number(side.middle(|ran| Some(ran.profile.concurrency()))),
+            time(side.middle(|ran| whole(ran.profile.lateness(0.99)))),
+            time(side.middle(|ran| whole(ran.profile.gap(0.5)))),
+            time(side.middle(|ran| Some(ran.profile.starved.ns as f64))),
+            number(side.middle(|ran| whole(ran.dropped))),
             offered(offers).join(", "),
         ]));
     }
-    table::columns(&rows)
+    let ranks: Vec<u8> = (0..ranks.len()).filter(|at| is_shown(*at)).map(|at| ranks[at]).collect();
+    table::fitting(&rows, &ranks, room)
 }

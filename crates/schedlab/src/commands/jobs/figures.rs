@@ -1,6 +1,6 @@
 //! Every figure of a run, for `--json`.
 
-use schedlab_jobs::executor::Told;
+use schedlab_jobs::executor::ExecutorFigures;
 use schedlab_jobs::profile::{KindTimes, Profile, Starved};
 use schedlab_jobs::rig::waiting;
 use schemars::JsonSchema;
@@ -126,7 +126,7 @@ pub(super) fn mean(ns: u64, jobs: usize) -> Option<f64> {
 }
 
 impl Figures {
-    pub(super) fn of(profile: &Profile, workers: usize, told: &Told) -> Self {
+    pub(super) fn of(profile: &Profile, workers: usize, told: &ExecutorFigures) -> Self {
         let jobs = profile.jobs.max(1) as f64;
         let poisson = |offered: f64| {
             let wait = waiting(workers, offered / workers as f64, 0.99)?;

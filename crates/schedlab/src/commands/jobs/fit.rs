@@ -39,8 +39,7 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// Runs it.
-pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &Args, room: usize) -> anyhow::Result<ExitCode> {
     let (points, others) = read(&args.file, args.x.as_deref(), args.y.as_deref())?;
     let models = Models::of(&points).with_context(|| format!("{}", args.file.display()))?;
     if let Some(file) = &args.output {
@@ -53,7 +52,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let columns = others.iter().map(|column| (column.name.clone(), column.figures()));
         json::print(&Document { model: models.document(), columns: columns.collect() })?;
     } else {
-        let mut text = models.text();
+        let mut text = models.text(room);
         others.iter().for_each(|column| text.push_str(&column.text()));
         table::say(&text)?;
     }
@@ -277,14 +276,14 @@ impl Models {
         let adds = |segment: &Segment| match &segment.populations[..] {
             [first, second] => {
                 let share = 100.0 * first.share;
-                let [first, second] = [first, second].map(|one| milliseconds(&one.slope));
+                let [first, second] = [first, second].map(|one| slope(&one.slope));
                 format!(
                     "each job adds {first} in {share:.0} % of the runs and {second} in the others"
                 )
             }
             all => format!(
                 "each job adds {}",
-                all.first().map_or_else(String::new, |one| milliseconds(&one.slope))
+                all.first().map_or_else(String::new, |one| slope(&one.slope))
             ),
         };
         let told = parts.iter().enumerate().map(|(at, segment)| {
@@ -307,15 +306,12 @@ impl Models {
     pub(super) fn sentence(&self) -> String {
         let Fit { line, r, sigma, .. } = self.line;
         let sign = if line.intercept < 0.0 { '-' } else { '+' };
-        format!(
-            "{:.3} ms per job {sign} {:.2} ms, r {r:.3}, sigma {sigma:.2} ms",
-            line.slope,
-            line.intercept.abs()
-        )
+        let [slope, socket, sigma] = [line.slope, line.intercept.abs(), sigma].map(milliseconds);
+        format!("{slope} per job {sign} {socket}, r {r:.3}, sigma {sigma}")
     }
 
     /// The table.
-    pub(super) fn text(&self) -> String {
+    pub(super) fn text(&self, room: usize) -> String {
         let Fit { r, sigma, residual_max, count, .. } = self.line;
         let gradient = self.line.slope(0.95);
         let socket = self.line.intercept(0.95);
@@ -326,7 +322,7 @@ impl Models {
         };
         let mut text = format!("{}.\n\n", self.answer());
         for change in self.changes() {
-            let _ = writeln!(text, "at {}", changed(change, " ms"));
+            let _ = writeln!(text, "at {}", changed(change, ColumnUnit::Milliseconds));
         }
         let mut rows =
             vec![["model", "ms per job", "socket ms", "spread ms"].map(str::to_owned).to_vec()];
@@ -354,27 +350,67 @@ impl Models {
         ]);
         rows.push(row("  Theil-Sen", self.robust));
         rows.push(row("  Huber", self.huber));
-        text.push_str(&table::columns(&rows));
+        text.push_str(&table::fitting(&rows, &[0, 0, 1, 2], room));
         let _ = writeln!(
             text,
-            "\n{count} points, r {r:.4}, sigma {sigma:.3} ms, largest residual {residual_max:.2} ms"
+            "\n{count} points, r {r:.4}, sigma {}, largest residual {}",
+            milliseconds(sigma),
+            milliseconds(residual_max)
         );
         text
     }
 }
 
+fn milliseconds(ms: f64) -> String {
+    table::time(ms * 1e6)
+}
+
 /// A slope in words.
-fn milliseconds(slope: &Interval) -> String {
-    format!("{:.3} ms (95 %: {:.3} to {:.3})", slope.estimate, slope.low, slope.high)
+fn slope(slope: &Interval) -> String {
+    let [estimate, low, high] = [slope.estimate, slope.low, slope.high].map(milliseconds);
+    format!("{estimate} (95 %: {low} to {high})")
+}
+
+/// The unit of a column of measured data.
+#[derive(Clone, Copy)]
+enum ColumnUnit {
+    Milliseconds,
+    Microseconds,
+    /// The column's name does not tell.
+    Unknown,
+}
+
+impl ColumnUnit {
+    /// The columns that Lumiera's rig writes have units that their names do not tell.
+    fn of(name: &str) -> Self {
+        match name {
+            "avg jobtime" | "avg impeded" => Self::Microseconds,
+            _ => Self::Unknown,
+        }
+    }
+
+    fn text(self, value: f64) -> String {
+        match self {
+            Self::Milliseconds => table::time(value * 1e6),
+            Self::Microseconds => table::time(value * 1e3),
+            Self::Unknown => format!("{value:.3}"),
+        }
+    }
+
+    /// By how much something changed.
+    fn step(self, value: f64) -> String {
+        let sign = if value < 0.0 { '-' } else { '+' };
+        format!("{sign}{}", self.text(value.abs()))
+    }
 }
 
 /// A change in words, with the unit of what changes.
-fn changed(change: &Change, unit: &str) -> String {
+fn changed(change: &Change, unit: ColumnUnit) -> String {
     let Change { x, kind, step } = change;
     let what = match kind {
         Kind::Kink => "the slope changes".to_owned(),
-        Kind::Step => format!("the level changes by {step:+.3}{unit}"),
-        Kind::Line => format!("slope and level change, the level by {step:+.3}{unit}"),
+        Kind::Step => format!("the level changes by {}", unit.step(*step)),
+        Kind::Line => format!("slope and level change, the level by {}", unit.step(*step)),
         Kind::Spread => "the spread changes".to_owned(),
         Kind::Populations => "the number of populations changes".to_owned(),
     };
@@ -393,7 +429,6 @@ pub(super) struct Column {
 }
 
 impl Column {
-    /// A column over the number of jobs.
     pub(super) fn over(name: &str, points: Points) -> Option<Self> {
         let sample = Sample::new(points.iter().map(|point| point.1)).ok()?;
         let changes = segments(&points).map(|all| all.changes).unwrap_or_default();
@@ -411,15 +446,10 @@ impl Column {
     /// A line for the column, and one for each change.
     pub(super) fn text(&self) -> String {
         let ColumnFigures { mean, median, max, .. } = self.figures();
-        // The original's columns have units that their names do not tell.
-        let unit = match self.name.as_str() {
-            "avg jobtime" | "avg impeded" => " µs",
-            _ => "",
-        };
+        let unit = ColumnUnit::of(&self.name);
         let name = &self.name;
-        let mut text = format!(
-            "{name}: mean {mean:.3}{unit}, median {median:.3}{unit}, largest {max:.3}{unit}\n"
-        );
+        let [mean, median, max] = [mean, median, max].map(|value| unit.text(value));
+        let mut text = format!("{name}: mean {mean}, median {median}, largest {max}\n");
         for change in &self.changes {
             let _ = writeln!(text, "  at {}", changed(change, unit));
         }

@@ -26,7 +26,6 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// Runs it.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let graph = args.graph.graph()?;
     let statistics = GraphStatistics::of(&graph);

@@ -92,8 +92,7 @@ struct Grain {
     ratio_ci95: Option<[f64; 2]>,
 }
 
-/// Runs it.
-pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &Args, room: usize) -> anyhow::Result<ExitCode> {
     if let Some(wrong) = args.efficiency.iter().find(|e| !(**e > 0.0 && **e <= 1.0)) {
         return Err(UsageError(format!("--efficiency {wrong}: above 0 and up to 1")).into());
     }
@@ -118,7 +117,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             results,
         })?;
     } else {
-        table::say(&text(&results))?;
+        table::say(&text(&results, room))?;
         if super::interrupted() {
             table::say("interrupted: from the repeats until then\n")?;
         }
@@ -178,7 +177,7 @@ fn in_turns(
     Ok(found)
 }
 
-fn text(results: &[Grain]) -> String {
+fn text(results: &[Grain], room: usize) -> String {
     let head = ["executor", "workers", "efficiency", "METG", "ratio to the first", "95 %"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for grain in results {
@@ -194,7 +193,7 @@ fn text(results: &[Grain]) -> String {
             range.map_or_else(|| "-".to_owned(), |[low, high]| format!("{low:.2}..{high:.2}")),
         ]);
     }
-    table::columns(&rows)
+    table::fitting(&rows, &[0, 0, 0, 0, 1, 2], room)
 }
 
 fn median(values: &[f64]) -> Option<f64> {

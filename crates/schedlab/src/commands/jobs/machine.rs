@@ -4,7 +4,7 @@ use super::table;
 use schedlab_jobs::rig::{Cause as WaitedFor, Wait, waits_of};
 use schedlab_jobs::run::{Held, Run};
 use schedlab_rig::recording::LONGEST;
-use schedlab_rig::{Cause, Jitter, Stalls, Witness};
+use schedlab_rig::{Cause, Jitter, MachineStalls, Stalls};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -82,12 +82,12 @@ pub(super) fn jitter(jitter: &Jitter) -> Vec<Vec<String>> {
 }
 
 /// Rows for a table: name, value.
-pub(super) fn witness(witness: &Witness) -> Vec<Vec<String>> {
+pub(super) fn witness(witness: &MachineStalls) -> Vec<Vec<String>> {
     let count = |all: &[Held]| {
         let sum: u64 = all.iter().map(|held| held.lost_ns).sum();
         format!("{}, {}", all.len(), table::time(sum as f64))
     };
-    let Witness { shadow, calm, stopped, held, .. } = witness;
+    let MachineStalls { shadow, calm, stopped, held, .. } = witness;
     let stopped_in = if witness.known { count(stopped) } else { "not offered".to_owned() };
     let row = |name: &str, value: String| vec![format!("  {name}"), value];
     let aside = 100.0 * witness.share_aside();

@@ -35,7 +35,6 @@ struct Job<'g> {
     after: &'g [u32],
 }
 
-/// The graph as JSON.
 pub(super) fn write(graph: &Graph) -> serde_json::Result<String> {
     let job = |node| Job {
         node,

@@ -6,7 +6,9 @@ use super::{rules, simulated};
 use crate::commands::UsageError;
 use crate::machines::Simulation;
 use anyhow::Context;
-use schedlab_jobs::adaptors::{ChannelThreads, Lumiera, Ours, RayonScope, Serial, TokioTasks};
+use schedlab_jobs::adaptors::{
+    ChannelThreads, Lumiera, PoolExecutor, RayonScope, Serial, TokioTasks,
+};
 use schedlab_jobs::executor::Executor;
 use schedlab_jobs::graph::{Graph, Hashing, Rule, Rules, Shape, parse_dot, parse_stg};
 use schedlab_jobs::load::{Arrivals, Burner, Kind, Length, Load, Mix, Streams};
@@ -122,7 +124,6 @@ impl GraphArgs {
         given.iter().any(Option::is_some)
     }
 
-    /// The graph.
     pub(super) fn graph(&self) -> anyhow::Result<Graph> {
         self.sized(self.nodes, Shape::Chain)
     }
@@ -218,7 +219,6 @@ impl LoadArgs {
         self.at(self.time, graph, burner, seed)
     }
 
-    /// The jobs by stream.
     pub(super) fn streams(&self, time: Nanos, seed: u64) -> anyhow::Result<Streams> {
         self.streams.streams(time, self.length, self.life, seed)
     }
@@ -473,8 +473,8 @@ impl ExecutorArgs {
     }
 
     /// schedlab's pool; `on_start` places its workers.
-    fn schedlab(&self, on_start: OnStart) -> anyhow::Result<Ours> {
-        Ok(Ours::new(self.workers()?, move |worker| on_start(worker))
+    fn schedlab(&self, on_start: OnStart) -> anyhow::Result<PoolExecutor> {
+        Ok(PoolExecutor::new(self.workers()?, move |worker| on_start(worker))
             .planning(self.planning.planning())
             .stealing(self.stealing()))
     }
@@ -483,7 +483,7 @@ impl ExecutorArgs {
     fn lumiera(&self, threads: &Threads) -> anyhow::Result<Lumiera> {
         let policy = self.policy()?;
         let settle = self.settled()?;
-        let on_start = threads.told(Some(Arc::new(move |_| settle())));
+        let on_start = threads.on_start(Some(Arc::new(move |_| settle())));
         let options = Options { on_start: Some(on_start), ..Options::new(policy.workers) };
         Ok(Lumiera::new(Options { policy, ..options }).planning(self.planning.planning()))
     }
@@ -590,7 +590,7 @@ impl ExecutorArgs {
         let workers = self.workers()?;
         // The one that has no timers is paced by this thread.
         schedlab_sys::sched::set_timer_slack(self.timer_slack)?;
-        let on_start = || Ok::<_, anyhow::Error>(threads.told(Some(self.on_start()?)));
+        let on_start = || Ok::<_, anyhow::Error>(threads.on_start(Some(self.on_start()?)));
         self.planning.check(name)?;
         self.check_rules(name)?;
         if let Some(model) = &self.on {

@@ -67,7 +67,7 @@ pub(super) fn dropped(run: &Run) -> Option<Dropped> {
     })
 }
 
-/// For people: kinds where there are several, what was dropped, and the proof.
+/// The text of a run: its kinds of work if there are several, the dropped jobs, and the proof.
 ///
 /// `believed`: the events are another program's own word.
 pub(super) fn text(

@@ -125,8 +125,7 @@ struct Repeated {
     run_ns_ci95: Option<[f64; 2]>,
 }
 
-/// Runs it.
-pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &Args, room: usize) -> anyhow::Result<ExitCode> {
     if args.lengths.is_none() && args.setup.graph.file().is_some() {
         let what = "a graph from a file has its own number of jobs: sweep --lengths";
         return Err(UsageError(what.to_owned()).into());
@@ -184,32 +183,48 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             repeated: repeated(&rows),
         })?;
     } else {
-        tell(&rows, (label, workers), (serial_ns, args.repeat), (&models, &columns))?;
+        let repeats = args.repeat;
+        let answer = Answer { rows: &rows, label, workers, serial_ns, repeats, models, columns };
+        table::say(&answer.text(room))?;
     }
     Ok(super::code(ExitCode::SUCCESS))
 }
 
-/// The answer in words and tables; `label` names the axis.
-fn tell(
-    rows: &[Row],
-    (label, workers): (&str, usize),
-    (serial_ns, repeats): (u64, u32),
-    (models, columns): (&Models, &[Column]),
-) -> anyhow::Result<()> {
-    table::say(&text(rows, label, workers))?;
-    table::say(&format!("\nserial, at the last point: {}\n\n", table::time(serial_ns as f64)))?;
-    if repeats > 1 {
-        table::say(&intervals(rows, label))?;
+/// What a sweep found.
+struct Answer<'a> {
+    rows: &'a [Row],
+    /// Names the axis.
+    label: &'a str,
+    workers: usize,
+    serial_ns: u64,
+    repeats: u32,
+    models: Models,
+    columns: Vec<Column>,
+}
+
+impl Answer<'_> {
+    /// The answer in words, and in tables of at most `room` characters a line.
+    fn text(&self, room: usize) -> String {
+        let Self { rows, label, workers, .. } = *self;
+        let mut text = text(rows, label, workers, room);
+        let serial = table::time(self.serial_ns as f64);
+        let _ = writeln!(text, "\nserial, at the last point: {serial}\n");
+        if self.repeats > 1 {
+            text += &intervals(rows, label);
+        }
+        text += &self.models.text(room);
+        text.extend(self.columns.iter().map(Column::text));
+        let parts = socket(rows, workers);
+        let of =
+            |part: Option<f64>| part.map_or_else(|| "-".to_owned(), |ms| table::time(ms * 1e6));
+        let [work, ramp, down, rest] =
+            [parts.work, parts.ramp_up, parts.shutdown, parts.rest].map(of);
+        let _ = writeln!(
+            text,
+            "of the socket, by events: work {work}, ramp-up {ramp}, shutdown {down}, rest {rest}"
+        );
+        text
     }
-    table::say(&models.text())?;
-    table::say(&columns.iter().map(Column::text).collect::<String>())?;
-    let parts = socket(rows, workers);
-    let of = |part: Option<f64>| part.map_or_else(|| "-".to_owned(), |ms| format!("{ms:.3} ms"));
-    let [work, ramp, down, rest] = [parts.work, parts.ramp_up, parts.shutdown, parts.rest].map(of);
-    table::say(&format!(
-        "of the socket, by events: work {work}, ramp-up {ramp}, shutdown {down}, rest {rest}\n"
-    ))?;
-    Ok(())
 }
 
 /// The points in random order, so that drift is not taken for an effect; both bounds are among them.
@@ -359,7 +374,7 @@ fn shutdown_lost(profile: &Profile, workers: u64) -> f64 {
     profile.shutdown_lost_ns.map_or(idle, |lost| lost as f64)
 }
 
-fn text(rows: &[Row], label: &str, workers: usize) -> String {
+fn text(rows: &[Row], label: &str, workers: usize, room: usize) -> String {
     let head = [
         label,
         "run",
@@ -389,7 +404,7 @@ fn text(rows: &[Row], label: &str, workers: usize) -> String {
             table::time(profile.impeded_ns() as f64),
         ]);
     }
-    table::columns(&cells)
+    table::fitting(&cells, &[0, 0, 2, 0, 3, 1, 4, 2, 3], room)
 }
 
 /// What is measured beside the run time.

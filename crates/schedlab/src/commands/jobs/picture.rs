@@ -69,7 +69,8 @@ pub(super) fn painted(
     workers: usize,
     title: &str,
     notes: Vec<String>,
-    (stalls, theme): (&Stalls, &Theme),
+    stalls: &Stalls,
+    theme: &Theme,
 ) -> Gantt {
     let mut gantt = self::run(run, workers, title, notes, theme);
     let job = theme.series(0);

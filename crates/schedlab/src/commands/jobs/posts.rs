@@ -58,7 +58,6 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// Runs it.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let scratch = Scratch::new("posts").context("making a temporary folder")?;
     let target = args.record.clone().unwrap_or_else(|| scratch.path().join("posts.dat"));

@@ -6,15 +6,15 @@ use super::{events, figures, machine, outcome, picture, simulated, soak, streams
 use crate::commands::UsageError;
 use crate::json;
 use anyhow::Context;
-use schedlab_jobs::executor::{ExecutorError, Told};
+use schedlab_jobs::executor::{ExecutorError, ExecutorFigures};
 use schedlab_jobs::graph::Graph;
 use schedlab_jobs::profile::{Profile, Starved, concurrency_steps};
 use schedlab_jobs::rig::{replay, waiting};
 use schedlab_jobs::run::Run;
 use schedlab_model::Nanos;
 use schedlab_rig::{
-    Account, Faulty, Jitter, Recorded, Recording, Stalls, Threads, Witness, jitter, machine_stalls,
-    read_events, steal,
+    Account, Faulty, Jitter, MachineStalls, Recorded, Recording, Stalls, Threads, jitter,
+    machine_stalls, read_events, steal,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -63,8 +63,7 @@ pub(super) struct Args {
     stuck: bool,
 }
 
-/// Runs it.
-pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &Args, room: usize) -> anyhow::Result<ExitCode> {
     check_names(args)?;
     let graph = args.setup.graph.graph()?;
     if let Some(time) = args.soak {
@@ -85,20 +84,20 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // Events that another program wrote say when jobs ran, not that their work was done.
     let believed = args.events.is_some();
     let timed = run.schedule().is_timed() && complete && is_watched(args);
-    let witness = timed.then(|| Witness::of(&run, workers, before));
+    let witness = timed.then(|| MachineStalls::of(&run, workers, before));
     if let Some(file) = &args.trace {
         save_trace(file, &run, workers)?;
     }
     let profile = Profile::of(&run, workers);
     let late = machine::Late::of(&run);
-    draw(args, &run, workers, &name, (&profile, stalls.as_ref()))?;
+    draw(args, &run, workers, &name, &profile, stalls.as_ref())?;
     if args.setup.json {
         let replayed = if complete { replay(&run, workers)?.lateness(0.99) } else { None };
         json::print(&Document {
             figures: Figures::of(&profile, workers, &told),
             executor: name,
             jitter: jitter.as_ref().map(Jitter::figures),
-            machine: witness.as_ref().map(Witness::figures),
+            machine: witness.as_ref().map(MachineStalls::figures),
             stalls: stalls.as_ref().map(|s| Account::of(s, run.base())),
             late,
             interrupted,
@@ -116,7 +115,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         table::say(&machine::lost(&name, late.as_ref()))?;
         table::say(&show(&name, &profile, workers, &told))?;
         table::say(&outcome::text(&run, &profile, proof, believed))?;
-        table::say(&streams::text(&streams::Figures::of(&run, &streams)))?;
+        table::say(&streams::text(&streams::Figures::of(&run, &streams), room))?;
         table::say(&recomputed(&run, &told))?;
         table::say(&late.as_ref().map_or_else(String::new, machine::Late::text))?;
         // Without the jobs that were dropped, the others are no longer late for the same reasons.
@@ -173,10 +172,10 @@ fn soaked(args: &Args, graph: &Graph, time: Nanos) -> anyhow::Result<ExitCode> {
     let workers = args.setup.executor.workers()?;
     let on_start = args.setup.executor.on_start()?;
     let faults = Faulty { panic_every: args.panic_every, stuck: args.stuck };
-    soak::run(graph, (workers, on_start), time, faults, args.setup.json)
+    soak::run(graph, workers, on_start, time, faults, args.setup.json)
 }
 
-fn recomputed(run: &Run, told: &Told) -> String {
+fn recomputed(run: &Run, told: &ExecutorFigures) -> String {
     told.recomputed.map_or_else(String::new, |count| {
         let jobs = run.graph().len();
         format!("values of {count} of {jobs} jobs computed again: they agree\n")
@@ -184,9 +183,11 @@ fn recomputed(run: &Run, told: &Told) -> String {
 }
 
 /// What an executor told, and whether the user ended the run.
-fn unless_interrupted(told: Result<Told, ExecutorError>) -> Result<(Told, bool), ExecutorError> {
+fn unless_interrupted(
+    told: Result<ExecutorFigures, ExecutorError>,
+) -> Result<(ExecutorFigures, bool), ExecutorError> {
     match told {
-        Err(ExecutorError::Interrupted) => Ok((Told::default(), true)),
+        Err(ExecutorError::Interrupted) => Ok((ExecutorFigures::default(), true)),
         told => Ok((told?, false)),
     }
 }
@@ -215,7 +216,7 @@ fn check_names(args: &Args) -> anyhow::Result<()> {
 struct Ran {
     name: String,
     workers: usize,
-    told: Told,
+    told: ExecutorFigures,
     /// Where it was recorded.
     stalls: Option<Stalls>,
     /// The user ended the run: what ran until then is measured.
@@ -226,7 +227,7 @@ fn execute(args: &Args, run: &Arc<Run>) -> anyhow::Result<Ran> {
     if let Some(file) = &args.events {
         let workers = read_events(file, run)?;
         let name = file.display().to_string();
-        let told = Told::default();
+        let told = ExecutorFigures::default();
         return Ok(Ran { name, workers, told, stalls: None, interrupted: false });
     }
     let name = args.executor.as_str();
@@ -249,7 +250,7 @@ fn execute(args: &Args, run: &Arc<Run>) -> anyhow::Result<Ran> {
     let recording = args.record.as_deref().map(Recording::start).transpose()?;
     let told = unless_interrupted(executor.run(run));
     let stalls = match recording {
-        Some(recording) => recorded(recording, run, &name, (&threads, workers), told.is_ok())?,
+        Some(recording) => recorded(recording, run, &name, &threads, workers, told.is_ok())?,
         None => None,
     };
     let (told, interrupted) = told?;
@@ -267,7 +268,8 @@ fn recorded(
     recording: Recording,
     run: &Run,
     name: &str,
-    (threads, workers): (&Threads, usize),
+    threads: &Threads,
+    workers: usize,
     ended: bool,
 ) -> anyhow::Result<Option<Stalls>> {
     let mut ran = vec![false; workers];
@@ -291,7 +293,8 @@ fn draw(
     run: &Run,
     workers: usize,
     name: &str,
-    (profile, stalls): (&Profile, Option<&Stalls>),
+    profile: &Profile,
+    stalls: Option<&Stalls>,
 ) -> anyhow::Result<()> {
     let mean = profile.concurrency();
     let theme = args.ground.theme();
@@ -299,7 +302,7 @@ fn draw(
     if let Some(file) = &args.output {
         let title = "Jobs by worker";
         let chart = match stalls {
-            Some(stalls) => picture::painted(run, workers, title, notes.clone(), (stalls, &theme)),
+            Some(stalls) => picture::painted(run, workers, title, notes.clone(), stalls, &theme),
             None => picture::run(run, workers, title, notes.clone(), &theme),
         };
         picture::write(file, &chart, &theme)?;
@@ -327,7 +330,7 @@ fn save_trace(file: &Path, run: &Run, workers: usize) -> anyhow::Result<()> {
     table::save(file, text.as_bytes())
 }
 
-fn show(name: &str, profile: &Profile, workers: usize, told: &Told) -> String {
+fn show(name: &str, profile: &Profile, workers: usize, told: &ExecutorFigures) -> String {
     let ns = |value: u64| table::time(value as f64);
     let maybe = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), ns);
     let jobs = profile.jobs.max(1) as u64;
@@ -384,7 +387,11 @@ fn show(name: &str, profile: &Profile, workers: usize, told: &Told) -> String {
 
 /// What of lateness is not the executor's: that of an ideal schedule of jobs as long as these were, and what the
 /// machine does to threads without any scheduler of ours.
-fn lateness(replayed: &Profile, witness: Option<&Witness>, jitter: Option<&Jitter>) -> String {
+fn lateness(
+    replayed: &Profile,
+    witness: Option<&MachineStalls>,
+    jitter: Option<&Jitter>,
+) -> String {
     let ns = |q| replayed.lateness(q).map_or_else(|| "-".to_owned(), |ns| table::time(ns as f64));
     let mut rows = vec![
         vec!["had scheduling cost nothing".to_owned(), String::new()],

@@ -2,7 +2,7 @@
 
 use crate::machines::Simulation;
 use anyhow::Context;
-use schedlab_jobs::executor::{Executor, ExecutorError, Told};
+use schedlab_jobs::executor::{Executor, ExecutorError, ExecutorFigures};
 use schedlab_jobs::planning::{Planner, Planning};
 use schedlab_jobs::policy::{Cpus, Policy};
 use schedlab_jobs::run::Run;
@@ -153,7 +153,7 @@ pub(super) fn run(pool: Pool, run: &Arc<Run>, record: Option<&Path>) -> anyhow::
 
 /// One run of a pool.
 pub(super) struct Ran {
-    pub(super) told: Result<Told, ExecutorError>,
+    pub(super) told: Result<ExecutorFigures, ExecutorError>,
     pub(super) name: String,
     pub(super) workers: usize,
 }

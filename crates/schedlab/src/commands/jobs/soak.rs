@@ -39,10 +39,10 @@ impl json::Document for Document {
     const ID: &'static str = "schedlab/jobs-soak/1";
 }
 
-/// Runs it.
 pub(super) fn run(
     graph: &Graph,
-    (workers, on_start): (usize, OnStart),
+    workers: usize,
+    on_start: OnStart,
     time: Nanos,
     faulty: Faulty,
     json_wanted: bool,

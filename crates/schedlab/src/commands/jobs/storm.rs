@@ -6,7 +6,7 @@ use crate::json;
 use anyhow::Context;
 use schedlab_jobs::adaptors::{POSTING, posting};
 use schedlab_model::Nanos;
-use schedlab_rig::{Pace, Storm, storm, waits_for_later};
+use schedlab_rig::{PostTiming, Storm, storm, waits_for_later};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt::Write;
@@ -76,16 +76,15 @@ impl json::Document for Document {
     const ID: &'static str = "schedlab/jobs-storm/1";
 }
 
-/// Runs it.
-pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &Args, room: usize) -> anyhow::Result<ExitCode> {
     if let Some(name) = args.executor.iter().find(|name| !POSTING.contains(&name.as_str())) {
         let what = format!("--executor: '{name}' takes no single jobs: use {}", POSTING.join(", "));
         return Err(UsageError(what).into());
     }
     let pace = match args.gap.filter(|gap| gap.0 > 0) {
-        Some(gap) => Pace::Open(gap),
-        None if args.closed => Pace::Closed,
-        None => Pace::Flood,
+        Some(gap) => PostTiming::Open(gap),
+        None if args.closed => PostTiming::Closed,
+        None => PostTiming::Flood,
     };
     let mut results = Vec::new();
     for name in &args.executor {
@@ -104,7 +103,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.json {
         json::print(&document)?;
     } else {
-        table::say(&document.text())?;
+        table::say(&document.text(room))?;
     }
     Ok(super::code(ExitCode::SUCCESS))
 }
@@ -126,7 +125,7 @@ impl Row {
 }
 
 impl Document {
-    fn text(&self) -> String {
+    fn text(&self, room: usize) -> String {
         let Self { posters, workers, .. } = self;
         let mut text = String::new();
         for row in self.results.iter().filter(|row| row.standstill_ns > STANDSTILL.0) {
@@ -165,6 +164,6 @@ impl Document {
                 time(row.later_ns),
             ]);
         }
-        text + &table::columns(&rows)
+        text + &table::fitting(&rows, &[0, 2, 5, 0, 0, 1, 1, 4, 3, 3], room)
     }
 }

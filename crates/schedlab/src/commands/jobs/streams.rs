@@ -34,7 +34,6 @@ impl StreamArgs {
         Err(UsageError(format!("{command} does not offer --stream and --io")))
     }
 
-    /// The jobs by stream.
     pub(super) fn streams(
         &self,
         time: Nanos,
@@ -124,7 +123,7 @@ impl Figures {
 }
 
 /// The figures for people.
-pub(super) fn text(streams: &[Figures]) -> String {
+pub(super) fn text(streams: &[Figures], room: usize) -> String {
     if streams.is_empty() {
         return String::new();
     }
@@ -152,5 +151,5 @@ pub(super) fn text(streams: &[Figures]) -> String {
             time(stream.post_to_start_ns_p99),
         ]
     }));
-    table::columns(&rows)
+    table::fitting(&rows, &[0, 2, 3, 3, 0, 1, 0, 1], room)
 }

@@ -23,16 +23,22 @@ pub(super) fn time(ns: f64) -> String {
 
 /// Columns, each as wide as it must be; the first to the left, the others to the right.
 pub(super) fn columns(rows: &[Vec<String>]) -> String {
+    fitting(rows, &[], usize::MAX)
+}
+
+/// The same in lines of at most `room` characters: columns of a high rank are left out first, those of rank 0 never.
+pub(super) fn fitting(rows: &[Vec<String>], ranks: &[u8], room: usize) -> String {
     let [heads, others @ ..] = rows else { return String::new() };
     let count = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let head = |at: usize| (heads.get(at).map_or("", String::as_str), at == 0);
+    let rank = |at: usize| ranks.get(at).copied().unwrap_or(0);
+    let head = |at: usize| (heads.get(at).map_or("", String::as_str), at == 0, rank(at));
     let mut table = TextTable::plain((0..count).map(head));
     for row in others {
         let mut row = row.clone();
         row.resize(count, String::new());
         table.row(row);
     }
-    table.text(0, usize::MAX)
+    table.text(0, room)
 }
 
 /// Sets policy and slice of the calling thread.

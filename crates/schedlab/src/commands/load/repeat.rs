@@ -12,7 +12,7 @@ use crate::commands::temporary_folder::Folder;
 use crate::commands::verdicts::print_text;
 use crate::json;
 use anyhow::Context as _;
-use schedlab_experiment::analysis::{Asked, Comparison, compare};
+use schedlab_experiment::analysis::{CompareOptions, Comparison, compare};
 use schedlab_experiment::{
     Hooks, Machines, Plan, Planned, Progress, RunId, StoredRun, Tally, run_plan, runs_of,
 };
@@ -157,7 +157,7 @@ fn measure(
     let comparisons = match &stored[..] {
         [before, after] => {
             // Both settings run in each round, in an order of chance.
-            let asked = Asked { interleaved: true, ..Asked::default() };
+            let asked = CompareOptions { interleaved: true, ..CompareOptions::default() };
             compare(&[(before, after)], &asked)
         }
         _ => Vec::new(),

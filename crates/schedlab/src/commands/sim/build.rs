@@ -1,6 +1,6 @@
 //! `schedlab sim build`: the scheduler of a source tree becomes an image that the simulator runs.
 
-use super::super::vm::told;
+use super::super::vm::usage_error;
 use schedlab_kernel::build::{Built, Wanted, build};
 use schedlab_model::Nanos;
 use schedlab_vm::VmError;
@@ -47,6 +47,6 @@ pub(super) fn run(options: Build) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Err(VmError::Interrupted) => Ok(ExitCode::from(EXIT_INTERRUPTED)),
-        Err(error) => Err(told(error)),
+        Err(error) => Err(usage_error(error)),
     }
 }

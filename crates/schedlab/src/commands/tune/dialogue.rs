@@ -104,7 +104,7 @@ fn wrong(file: &Path, line: usize, what: &str) -> UsageError {
     UsageError(format!("{}, line {line}: {what}", file.display()))
 }
 
-fn kept(results: &Path) -> PathBuf {
+fn search_file(results: &Path) -> PathBuf {
     results.join("told.jsonl")
 }
 
@@ -118,7 +118,7 @@ fn search(
     let axes = Axes::new(experiment);
     let goals = Goals::new(experiment, tuning);
     let mut search = axes.search(tuning, experiment.seed);
-    let path = kept(results);
+    let path = search_file(results);
     let mut new = Vec::new();
     let sources = [Some(path.as_path()).filter(|path| path.is_file()), file];
     for (index, source) in sources.into_iter().enumerate() {
@@ -162,7 +162,7 @@ pub(super) fn tell(
 ) -> anyhow::Result<ExitCode> {
     let (search, new) = search(experiment, tuning, results, Some(file))?;
     std::fs::create_dir_all(results).with_context(|| results.display().to_string())?;
-    let path = kept(results);
+    let path = search_file(results);
     let mut log = OpenOptions::new()
         .create(true)
         .append(true)
@@ -171,7 +171,7 @@ pub(super) fn tell(
     let text: String = new.into_iter().map(|line| line + "\n").collect();
     log.write_all(text.as_bytes()).with_context(|| path.display().to_string())?;
     let axes = Axes::new(experiment);
-    let told = search.told().len();
+    let told = search.trials().len();
     let advice = search.advice();
     json::print(&Stands {
         told,

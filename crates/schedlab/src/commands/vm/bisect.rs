@@ -2,11 +2,12 @@
 
 use super::kernels::Kernels;
 use super::study::{How, Study};
-use super::{EXIT_INTERRUPTED, told};
+use super::{EXIT_INTERRUPTED, usage_error};
 use crate::commands::UsageError;
 use crate::commands::result_file::save;
 use anyhow::Context as _;
 use schedlab_experiment::LoopError;
+use schedlab_model::percentage;
 use schedlab_stats::median;
 use schedlab_vm::{Checkout, VmError, placebo};
 use schedlab_workload::metrics;
@@ -44,8 +45,8 @@ pub(super) struct Step {
 }
 
 fn percent(text: &str) -> Result<f64, String> {
-    let number = text.trim_end_matches('%').trim().parse::<f64>();
-    number.ok().filter(|n| *n > 0.0 && n.is_finite()).ok_or_else(|| "write 3%".to_owned())
+    let wrong = || "use a percentage above 0, as in 3%".to_owned();
+    percentage(text).filter(|number| *number > 0.0).ok_or_else(wrong)
 }
 
 /// What a search keeps, so that each step and the same command later go on from there.
@@ -61,7 +62,6 @@ struct State {
     reference: f64,
 }
 
-/// Runs it.
 pub(super) fn run(options: Bisect) -> anyhow::Result<ExitCode> {
     match search(options) {
         Err(error) if matches!(error.downcast_ref(), Some(VmError::Interrupted)) => {
@@ -83,8 +83,9 @@ fn search(options: Bisect) -> anyhow::Result<ExitCode> {
     // Runs are kept, so that a search that was stopped goes on.
     how.output = Some(how.output.unwrap_or_else(|| checkout.folder().join("runs")));
     let study = Study::new(&how)?;
-    let [good, bad] = [good, bad]
-        .map(|text| checkout.commit(&tree, &text).map_err(told).map(|commit| (text, commit)));
+    let [good, bad] = [good, bad].map(|text| {
+        checkout.commit(&tree, &text).map_err(usage_error).map(|commit| (text, commit))
+    });
     let (good_text, good) = good?;
     let (bad_text, bad) = bad?;
     let reference = reference(&study, &how, &kernels, &good, worse)?;
@@ -103,7 +104,8 @@ fn search(options: Bisect) -> anyhow::Result<ExitCode> {
     let folder = std::fs::canonicalize(study.folder()).context("finding the runs")?;
     let state = State { good, bad, worse, how, folder, reference };
     let found = bisect(checkout, &state)?;
-    let subject = checkout.git(&["show", "--no-patch", "--format=%h %s", &found]).map_err(told)?;
+    let subject =
+        checkout.git(&["show", "--no-patch", "--format=%h %s", &found]).map_err(usage_error)?;
     let mut out = crate::output::stdout();
     writeln!(out, "{found} is the first commit that is worse by more than {worse} %:")?;
     writeln!(out, "  {}", subject.trim())?;
@@ -164,11 +166,11 @@ fn bisect(checkout: &Checkout, state: &State) -> anyhow::Result<String> {
         writeln!(crate::output::stderr(), "schedlab: going on with the search that was stopped")?;
     } else {
         if is_begun {
-            checkout.git(&["bisect", "reset", "HEAD"]).map_err(told)?;
+            checkout.git(&["bisect", "reset", "HEAD"]).map_err(usage_error)?;
         }
         save(&path, serde_json::to_vec(state)?)?;
-        checkout.check_out(&state.good).map_err(told)?;
-        checkout.git(&["bisect", "start", &state.bad, &state.good]).map_err(told)?;
+        checkout.check_out(&state.good).map_err(usage_error)?;
+        checkout.git(&["bisect", "start", &state.bad, &state.good]).map_err(usage_error)?;
     }
     let program = schedlab_sys::process::this_program().context("finding this program")?;
     let mut command = Command::new("git");
@@ -199,7 +201,7 @@ fn bisect(checkout: &Checkout, state: &State) -> anyhow::Result<String> {
     let found = found.with_context(|| {
         format!("git bisect found no commit ({status}): all that are left could not be built or measured")
     })?;
-    checkout.git(&["bisect", "reset", "HEAD"]).map_err(told)?;
+    checkout.git(&["bisect", "reset", "HEAD"]).map_err(usage_error)?;
     let _ = std::fs::remove_file(&path);
     Ok(found)
 }
@@ -271,9 +273,10 @@ mod tests {
     #[test]
     fn a_limit_is_a_positive_percentage() {
         assert_eq!(percent("3%"), Ok(3.0));
-        assert_eq!(percent("0.5"), Ok(0.5));
-        for wrong in ["0", "-1%", "x", "", "inf"] {
-            assert!(percent(wrong).is_err(), "{wrong}");
+        assert_eq!(percent("0.5 %"), Ok(0.5));
+        for wrong in ["3", "3%%%", "0%", "-1%", "x%", "", "inf%"] {
+            let why = percent(wrong).unwrap_err();
+            assert_eq!(why, "use a percentage above 0, as in 3%", "{wrong}");
         }
     }
 }

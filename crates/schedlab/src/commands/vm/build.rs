@@ -1,6 +1,6 @@
 //! `schedlab vm build`, and what other commands say about the kernels that they build.
 
-use super::{EXIT_INTERRUPTED, told};
+use super::{EXIT_INTERRUPTED, usage_error};
 use schedlab_model::Nanos;
 use schedlab_vm::VmError;
 use schedlab_vm::build::{self, Built, Choice, PLACEBO_MAX, Wanted};
@@ -83,6 +83,6 @@ pub(super) fn run(options: Build) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Err(VmError::Interrupted) => Ok(ExitCode::from(EXIT_INTERRUPTED)),
-        Err(error) => Err(told(error)),
+        Err(error) => Err(usage_error(error)),
     }
 }

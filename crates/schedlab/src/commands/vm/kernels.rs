@@ -2,7 +2,7 @@
 //! which differ from one of them in neutral code.
 
 use super::build::Shape;
-use super::told;
+use super::usage_error;
 use crate::commands::UsageError;
 use schedlab_vm::build::{self, Built};
 use schedlab_vm::placebo::PLACEBOS;
@@ -62,7 +62,7 @@ impl Sources {
         let of = if placebo > 0 { format!(", placebo {placebo}") } else { String::new() };
         writeln!(crate::output::stderr(), "schedlab: building {source}{of}")?;
         let Built { name, .. } =
-            build::build(&self.shape.wanted(source, placebo, name)).map_err(told)?;
+            build::build(&self.shape.wanted(source, placebo, name)).map_err(usage_error)?;
         Ok(name)
     }
 }
@@ -75,7 +75,8 @@ pub(crate) struct Kernels<'s> {
 
 impl<'s> Kernels<'s> {
     pub(crate) fn of(sources: &'s Sources) -> anyhow::Result<Self> {
-        let checkout = sources.tree.as_deref().map(Checkout::of).transpose().map_err(told)?;
+        let checkout =
+            sources.tree.as_deref().map(Checkout::of).transpose().map_err(usage_error)?;
         Ok(Self { sources, checkout })
     }
 
@@ -88,13 +89,13 @@ impl<'s> Kernels<'s> {
     pub(crate) fn kernel(&self, source: &str, placebo: u32) -> anyhow::Result<String> {
         match (self.checkout.as_ref().zip(self.sources.tree.as_deref()), self.is_built(source)) {
             (Some((checkout, tree)), _) => {
-                let commit = checkout.commit(tree, source).map_err(told)?;
+                let commit = checkout.commit(tree, source).map_err(usage_error)?;
                 self.of_commit(checkout, &commit, placebo)
             }
             (None, true) => self.sources.build(source, placebo, None),
             (None, false) => {
                 // What is wrong with it is reported before anything is measured.
-                Kernel::find(source).map_err(told)?;
+                Kernel::find(source).map_err(usage_error)?;
                 Ok(source.to_owned())
             }
         }
@@ -106,7 +107,7 @@ impl<'s> Kernels<'s> {
         if Kernel::is_built(&name) {
             return Ok(name);
         }
-        checkout.check_out(commit).map_err(told)?;
+        checkout.check_out(commit).map_err(usage_error)?;
         self.sources.build(&checkout.path().display().to_string(), placebo, Some(name))
     }
 

@@ -57,7 +57,7 @@ fn fit_tells_two_populations_and_a_change_of_level_from_one_line() {
     assert!((change["at"].as_f64().unwrap() - 49.5).abs() <= 1.0, "{step}");
     let text = jobs(&["fit", folder.path().join("step.csv").to_str().unwrap()]);
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
-    assert!(text.starts_with("Up to 49 jobs, each job adds 0.200 ms"), "{text}");
+    assert!(text.starts_with("Up to 49 jobs, each job adds 200 µs"), "{text}");
     // A few wild points pull least squares, and not the robust lines.
     let wild = fit("wild.csv", &|x| 1.0 + 0.3 * f64::from(x) + if x > 84 { 60.0 } else { 0.0 });
     let of = |key: &str| wild[key]["gradient_ms_per_job"].as_f64().unwrap();

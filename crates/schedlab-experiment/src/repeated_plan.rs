@@ -8,14 +8,14 @@ use std::path::Path;
 
 /// Both folders' runs in rounds of random order, and which run is of which side.
 #[derive(Debug)]
-pub struct Anew {
+pub struct RepeatedPlan {
     /// The runs, to be done into a folder of their own.
     pub plan: Plan,
     /// The runs of each side.
     pub sides: [BTreeSet<RunId>; 2],
 }
 
-impl Anew {
+impl RepeatedPlan {
     /// Plans the runs of two folders anew.
     ///
     /// # Errors
@@ -56,7 +56,7 @@ fn planned(machines: &mut Machines<'_>, stored: &StoredRuns) -> Result<Vec<Plann
         let machine = machines.get(&run.machine).map_err(|error| error.to_string())?;
         let here = places.of(machine, run);
         let Some(old) = stored.runs.iter().find(|old| old.manifest.id == run.id) else { continue };
-        if let Some(what) = old.manifest.place().difference(&here) {
+        if let Some(what) = old.manifest.place.difference(&here) {
             return Err(format!("{folder} cannot be measured again: {what}"));
         }
     }

@@ -4,14 +4,14 @@ use schedlab_draw::{Scene, SvgOptions, Theme};
 
 /// One picture, drawn twice. A dimmed drawing would lose contrast, and grey would become the ground.
 #[derive(Clone, Debug)]
-pub struct Grounds {
+pub struct ThemedScene {
     /// The drawing on white ground, for paper too.
     pub light: Scene,
     /// The drawing on dark ground, for screens in the dark.
     pub(crate) dark: Scene,
 }
 
-impl Grounds {
+impl ThemedScene {
     /// Draws a picture with both themes.
     #[must_use]
     pub(crate) fn of(draw: impl Fn(&Theme) -> Scene) -> Self {
@@ -37,7 +37,7 @@ mod tests {
 
     #[test]
     fn each_ground_has_its_colours_and_no_name_is_given_twice() {
-        let grounds = Grounds::of(|theme| {
+        let grounds = ThemedScene::of(|theme| {
             let mut scene = Scene::new(900, 900, "t", theme.ground);
             scene.clipped(Rect::new(0, 0, 9, 9), |scene| {
                 scene.rect(theme.text, Rect::new(0, 0, 5, 5));
