@@ -49,7 +49,9 @@ impl Trace {
                 Ok(Self::any(perfetto::PerfettoReader::open(input, options.arguments)?))
             }
             Form::Text => {
-                if let Some(what) = refused(&input).map_err(|error| TraceError::io(&path, &error))? {
+                if let Some(what) =
+                    refused(&input).map_err(|error| TraceError::io(&path, &error))?
+                {
                     return Err(TraceError::no_events(&path, "text", &what));
                 }
                 match text::TextReader::open(input)? {
