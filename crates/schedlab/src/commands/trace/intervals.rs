@@ -10,7 +10,7 @@ use std::path::Path;
 
 /// Writes the intervals of the trace `from` to `part`.
 pub(super) fn write(from: &Path, part: &Path) -> Result<Converted, TraceError> {
-    let failed = |error| TraceError::io(part, error);
+    let failed = |error| TraceError::io(part, &error);
     let mut source = schedlab_trace::open(from)?;
     let mut table = Table::create(part, "intervals", Interval::columns()).map_err(failed)?;
     let mut events = 0;
@@ -22,7 +22,7 @@ pub(super) fn write(from: &Path, part: &Path) -> Result<Converted, TraceError> {
         }
     });
     let reply = schedlab_timeline::ask(source.as_mut(), question.with_sleeps())
-        .map_err(|error| TraceError::io(from, error))?;
+        .map_err(|error| TraceError::io(from, &error))?;
     written.and_then(|()| table.finish()).map_err(failed)?;
     Ok(Converted { events, untouched: false, warnings: reply.warnings })
 }
