@@ -58,7 +58,7 @@ pub struct Head {
     /// A text that is too wide drops the columns with the highest rank first, and never those of rank 0.
     pub(crate) rank: u8,
     /// Whether each cell says if it is exact ([`Bound`]); JSON and CSV then have `NAME_bound` too.
-    pub(crate) bounded: bool,
+    pub bounded: bool,
     /// Whether it is in JSON only, and only if it was asked for.
     pub on_request: bool,
     /// What a trace must hold for it; `None` if any trace does. Without that it is unknown or a bound ([`Rows::known`]).
@@ -398,6 +398,12 @@ impl<'a, R> Rows<'a, R> {
     #[must_use]
     pub const fn rows(&self) -> &'a [R] {
         self.rows
+    }
+
+    /// The columns, also those that were added at run time.
+    #[must_use]
+    pub fn columns(&self) -> &[Column<R>] {
+        &self.columns
     }
 }
 
