@@ -1,131 +1,117 @@
 //! Rows whose columns are declared (`schedlab_model::table`) as Arrow columns: names, order and cells are those of JSON
 //! and CSV. Points in time are those of the trace's clock.
 
-use crate::columns::{Column, Found, Head, table};
+use crate::columns::{Column, Head, PART, table};
 use crate::table::Table;
-use arrow_array::{
-    ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array, ListArray, StringArray,
-    StructArray, UInt16Array,
-};
-use arrow_buffer::{NullBuffer, OffsetBuffer};
-use arrow_schema::{ArrowError, Field, Fields};
-use schedlab_model::table::{Cell, Head as Declared, Kind, Rows};
-use std::sync::Arc;
+use crate::values::Values;
+use arrow_array::ArrayRef;
+use arrow_schema::ArrowError;
+use schedlab_model::table::{self, Cell, Kind, Row, Rows};
+
+/// Rows that become columns together: their cells are in the processor's cache.
+const HELD: usize = 1 << 8;
+
+/// A table that grows row by row.
+pub(crate) struct Growing<R> {
+    columns: Vec<(table::Column<R>, Values)>,
+    held: Vec<R>,
+    /// Rows of the part at hand that are columns already.
+    rows: usize,
+    done: Vec<Vec<ArrayRef>>,
+}
+
+impl<R: Row> Growing<R> {
+    /// With the columns of such rows but these; texts of `plain` do not repeat.
+    pub(crate) fn without(names: &[&str], plain: &str) -> Self {
+        let columns = R::columns().into_iter();
+        let columns = columns.filter(|column| !names.contains(&&*column.head().name));
+        let columns = columns.map(|column| {
+            let head = column.head();
+            let values = match head.name == plain {
+                true => Values::plain(&head.kind),
+                false => Values::words(&head.kind),
+            };
+            (column, values)
+        });
+        let held = Vec::with_capacity(HELD);
+        Self { columns: columns.collect(), held, rows: 0, done: Vec::new() }
+    }
+}
+
+impl<R> Growing<R> {
+    /// Adds a row.
+    #[inline]
+    pub(crate) fn put(&mut self, row: R) -> Result<(), ArrowError> {
+        self.held.push(row);
+        if self.held.len() == HELD { self.pass() } else { Ok(()) }
+    }
+
+    /// Makes columns of the rows that are held.
+    fn pass(&mut self) -> Result<(), ArrowError> {
+        let mut cells = Vec::with_capacity(HELD);
+        for (column, values) in &mut self.columns {
+            column.cells(&self.held, &mut cells);
+            values.extend(&cells);
+            cells.clear();
+        }
+        self.rows += self.held.len();
+        drop(cells);
+        self.held.clear();
+        if self.rows >= PART { self.close() } else { Ok(()) }
+    }
+
+    fn close(&mut self) -> Result<(), ArrowError> {
+        let part = self.columns.iter_mut().map(|(_, values)| values.finish());
+        self.done.push(part.collect::<Result<_, _>>()?);
+        self.rows = 0;
+        Ok(())
+    }
+
+    /// The table of all rows.
+    pub(crate) fn table(mut self) -> Result<Table, ArrowError> {
+        self.pass()?;
+        if self.rows > 0 || self.done.is_empty() {
+            self.close()?;
+        }
+        let heads = self.columns.into_iter().map(|(column, values)| head(column.head(), values));
+        table(heads.collect(), self.done)
+    }
+}
 
 /// The table of these rows.
 pub(crate) fn declared<R>(rows: &Rows<'_, R>) -> Result<Table, ArrowError> {
     let mut heads = Vec::new();
     let mut part = Vec::new();
     for column in rows.columns() {
-        let Declared { name, kind, bounded, .. } = column.head();
-        let values: Vec<_> = rows.rows().iter().map(|row| column.value(row)).collect();
-        let cells: Vec<&Cell<'_>> = values.iter().map(|value| &value.cell).collect();
-        let unit = matches!(kind, Kind::Duration | Kind::Point).then_some("ns");
-        let (column, array) = match kind {
-            Kind::Text => words(cells.iter().map(|cell| text(cell))),
-            kind => (Column::Plain, array(kind, &cells)?),
-        };
-        heads.push(Head { name: name.to_string(), unit, column });
-        part.push(array);
-        if *bounded {
-            let bounds: Vec<_> = values.iter().map(|value| value.bound.word()).collect();
-            let (column, array) = words(bounds.iter().map(Option::as_deref));
-            heads.push(Head { name: format!("{name}_bound"), unit: None, column });
-            part.push(array);
+        let declared = column.head();
+        let mut values = Values::words(&declared.kind);
+        let mut cells: Vec<Cell<'_>> = Vec::new();
+        column.cells(rows.rows(), &mut cells);
+        values.extend(&cells);
+        part.push(values.finish()?);
+        heads.push(head(declared, values));
+        if declared.bounded {
+            let mut bounds = Values::words(&Kind::Text);
+            for row in rows.rows() {
+                bounds.put_text(column.value(row).bound.word().as_deref());
+            }
+            part.push(bounds.finish()?);
+            heads.push(named(format!("{}_bound", declared.name), None, bounds));
         }
     }
     table(heads, vec![part])
 }
 
-/// Texts as numbers of words.
-fn words<'t>(texts: impl Iterator<Item = Option<&'t str>>) -> (Column, ArrayRef) {
-    let mut found = Found::default();
-    let keys: Int32Array = texts.map(|text| text.map(|text| found.number(text))).collect();
-    (Column::Words(found.words()), Arc::new(keys))
+fn head(declared: &table::Head, values: Values) -> Head {
+    let unit = matches!(declared.kind, Kind::Duration | Kind::Point).then_some("ns");
+    named(declared.name.to_string(), unit, values)
 }
 
-fn text<'c>(cell: &'c Cell<'_>) -> Option<&'c str> {
-    match cell {
-        Cell::Text(text) => Some(text),
-        _ => None,
-    }
-}
-
-fn whole<T: TryFrom<u64>>(cell: &Cell<'_>) -> Option<T> {
-    match cell {
-        Cell::Whole(number) => T::try_from(*number).ok(),
-        _ => None,
-    }
-}
-
-/// Cells of a column of this kind.
-fn array(kind: &Kind, cells: &[&Cell<'_>]) -> Result<ArrayRef, ArrowError> {
-    let cells_of = || cells.iter().copied();
-    Ok(match kind {
-        Kind::Duration | Kind::Point | Kind::Count => {
-            Arc::new(cells_of().map(whole::<i64>).collect::<Int64Array>())
-        }
-        Kind::Cpu => Arc::new(cells_of().map(whole::<u16>).collect::<UInt16Array>()),
-        Kind::Number => {
-            let number = |cell: &Cell<'_>| match cell {
-                Cell::Signed(number) => i32::try_from(*number).ok(),
-                _ => None,
-            };
-            Arc::new(cells_of().map(number).collect::<Int32Array>())
-        }
-        Kind::Share | Kind::Real => {
-            let number = |cell: &Cell<'_>| match cell {
-                Cell::Real(number) if number.is_finite() => Some(*number),
-                _ => None,
-            };
-            Arc::new(cells_of().map(number).collect::<Float64Array>())
-        }
-        Kind::Flag => {
-            let flag = |cell: &Cell<'_>| match cell {
-                Cell::Flag(flag) => Some(*flag),
-                _ => None,
-            };
-            Arc::new(cells_of().map(flag).collect::<BooleanArray>())
-        }
-        Kind::List(kind) => list(cells, |items| array(kind, items))?,
-        Kind::Rows(heads) => list(cells, |items| record(heads, items))?,
-        _ => Arc::new(cells_of().map(text).collect::<StringArray>()),
-    })
-}
-
-/// Several in each cell: those of all cells after each other, and where each cell's end.
-fn list(
-    cells: &[&Cell<'_>],
-    array: impl FnOnce(&[&Cell<'_>]) -> Result<ArrayRef, ArrowError>,
-) -> Result<ArrayRef, ArrowError> {
-    let items = |cell: &&Cell<'_>| match cell {
-        Cell::List(items) => items.len(),
-        _ => 0,
+/// A column with the words that its values name.
+pub(crate) fn named(name: String, unit: Option<&'static str>, values: Values) -> Head {
+    let column = match values {
+        Values::Words(_, words) => Column::Words(words.into_words()),
+        _ => Column::Plain,
     };
-    let offsets = OffsetBuffer::from_lengths(cells.iter().map(items));
-    let known = NullBuffer::from_iter(cells.iter().map(|cell| matches!(cell, Cell::List(_))));
-    let all: Vec<&Cell<'_>> = cells.iter().flat_map(|cell| parts(cell)).collect();
-    let all = array(&all)?;
-    let item = Arc::new(Field::new_list_field(all.data_type().clone(), true));
-    Ok(Arc::new(ListArray::try_new(item, offsets, all, Some(known))?))
-}
-
-fn parts<'c, 'r>(cell: &'c Cell<'r>) -> &'c [Cell<'r>] {
-    match cell {
-        Cell::List(parts) => parts,
-        _ => &[],
-    }
-}
-
-/// Rows of a cell: a field for each of their columns.
-fn record(heads: &[Declared], rows: &[&Cell<'_>]) -> Result<ArrayRef, ArrowError> {
-    let column = |(place, head): (usize, &Declared)| {
-        let cells: Vec<&Cell<'_>> =
-            rows.iter().map(|row| parts(row).get(place).unwrap_or(&Cell::Unknown)).collect();
-        let array = array(&head.kind, &cells)?;
-        Ok((Field::new(head.name.as_ref(), array.data_type().clone(), true), array))
-    };
-    let columns = heads.iter().enumerate().map(column).collect::<Result<Vec<_>, ArrowError>>()?;
-    let (fields, arrays): (Vec<Field>, Vec<ArrayRef>) = columns.into_iter().unzip();
-    Ok(Arc::new(StructArray::try_new(Fields::from(fields), arrays, None)?))
+    Head { name, unit, column }
 }

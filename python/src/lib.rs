@@ -11,6 +11,8 @@ mod lists;
 mod rows;
 mod table;
 mod trace;
+mod values;
+mod words;
 
 use pyo3::prelude::*;
 

@@ -2,7 +2,7 @@
 
 use crate::table::Table;
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt16Type};
+use arrow_array::types::{Float64Type, Int32Type, Int64Type, UInt16Type};
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::DataType;
 use pyo3::exceptions::PyRuntimeError;
@@ -59,10 +59,6 @@ fn value<'py>(py: Python<'py>, array: &ArrayRef, row: usize) -> PyResult<Bound<'
         return Ok(py.None().into_bound(py));
     }
     Ok(match array.data_type() {
-        DataType::Int8 => array.as_primitive::<Int8Type>().value(row).into_pyobject(py)?.into_any(),
-        DataType::Int16 => {
-            array.as_primitive::<Int16Type>().value(row).into_pyobject(py)?.into_any()
-        }
         DataType::Int32 => {
             array.as_primitive::<Int32Type>().value(row).into_pyobject(py)?.into_any()
         }
@@ -79,11 +75,7 @@ fn value<'py>(py: Python<'py>, array: &ArrayRef, row: usize) -> PyResult<Bound<'
         DataType::Utf8 => PyString::new(py, array.as_string::<i32>().value(row)).into_any(),
         DataType::Dictionary(..) => {
             let words = array.as_any_dictionary();
-            let keys = words.keys();
-            let word = match keys.data_type() {
-                DataType::Int8 => i32::from(keys.as_primitive::<Int8Type>().value(row)),
-                _ => keys.as_primitive::<Int32Type>().value(row),
-            };
+            let word = words.keys().as_primitive::<Int32Type>().value(row);
             return value(py, words.values(), usize::try_from(word).unwrap_or(0));
         }
         DataType::List(_) => {

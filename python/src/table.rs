@@ -29,7 +29,7 @@ impl Table {
 }
 
 /// What Arrow refuses is a mistake of this library.
-fn refused(error: ArrowError) -> PyErr {
+pub(crate) fn refused(error: ArrowError) -> PyErr {
     PyRuntimeError::new_err(error.to_string())
 }
 

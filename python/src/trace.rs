@@ -13,6 +13,7 @@ use schedlab_timeline::{
     span_of, tells_where_tasks_block,
 };
 use schedlab_trace::{Options, TraceError, TraceErrorKind};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
@@ -150,20 +151,17 @@ impl Trace {
             at(self.cut.to).unwrap_or(Nanos::MAX),
         );
         let mut events = Events::new(trace.info(), window, self.has_arguments);
-        if self.has_arguments || self.cut.to.is_some() {
-            let mut batch = Vec::new();
-            'reading: while trace.next(&mut batch).map_err(failed)? {
-                for (index, event) in batch.iter().enumerate() {
-                    if events.is_over(event.time) {
-                        break 'reading;
-                    }
-                    events.put(event, trace.arguments(index).as_deref());
+        let mut batch = Vec::new();
+        'reading: while trace.next(&mut batch).map_err(failed)? {
+            for (index, event) in batch.iter().enumerate() {
+                if events.is_over(event.time) {
+                    break 'reading;
                 }
+                let arguments = self.has_arguments.then(|| trace.arguments(index)).flatten();
+                events.put(event, trace.info(), arguments.map(Cow::into_owned))?;
             }
-        } else {
-            trace.drain(&mut events).map_err(failed)?;
         }
-        Ok((events.table(trace.info())?, trace.warnings().to_vec()))
+        Ok((events.table()?, trace.warnings().to_vec()))
     }
 
     /// One pass of the state machine.
@@ -231,8 +229,9 @@ impl Trace {
             return Ok((slices.clone_ref(py), waits.clone_ref(py)));
         }
         let (slices, waits, warnings) = py.detach(|| {
-            let reply = self.ask(|_| Intervals::new())?;
-            let (slices, waits) = reply.answer?;
+            let mut intervals = Intervals::new();
+            let reply = self.ask(|_| schedlab_timeline::Intervals::new(|it| intervals.put(it)))?;
+            let (slices, waits) = intervals.tables()?;
             Ok::<_, Failure>((slices, waits, reply.warnings))
         })?;
         self.warn(py, &warnings)?;

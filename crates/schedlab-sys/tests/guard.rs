@@ -6,6 +6,10 @@
 
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a test program of its own")]
 
+#[expect(dead_code, reason = "other test programs need the rest")]
+#[path = "../../schedlab/tests/all/machine_lock.rs"]
+mod machine_lock;
+
 use schedlab_model::Pid;
 use schedlab_sys::guard::{self, Guard, Undo};
 use schedlab_sys::lock::{Lock, LockError};
@@ -32,6 +36,7 @@ fn main() {
 }
 
 fn tests() {
+    machine_lock::take();
     kill_at_any_moment_leaves_nothing_changed();
     println!("{KILLS} kills at moments of chance left nothing changed");
     what_even_the_guardian_could_not_undo_is_restored_later();

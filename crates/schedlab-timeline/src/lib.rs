@@ -42,6 +42,7 @@ mod first_difference;
 mod idle_departures;
 mod in_reply;
 mod interrupts;
+mod intervals;
 mod known_formats;
 mod latency;
 mod locality;
@@ -97,6 +98,7 @@ pub use density::{By, Cell, Density, DensityAnswer};
 pub use first_difference::{Decided, Decision, FirstDifference, first_difference};
 pub use idle_departures::{Departures, DeparturesAnswer};
 pub use in_reply::InReply;
+pub use intervals::{Interval, Intervals};
 pub use latency::{Delays, Latency, LatencyAnswer, LatencyByCpu, LatencyRow, Waited};
 pub use locality::{Locality, LocalityAnswer, LocalityRow, Woken, WokenFar, WokenPair};
 pub use locks::{

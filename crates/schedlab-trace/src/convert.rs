@@ -13,13 +13,15 @@ mod ticks;
 
 use crate::conversion_loss::cannot_hold;
 use crate::error::TraceError;
-use crate::event_sink::{EventSink, TaskNames};
+use crate::event_sink::EventSink;
 use crate::function_names::Names;
 use crate::new_file::replace;
 use crate::perfetto::PerfettoWriter;
 use crate::selection::Part;
+use crate::task_names::TaskNames;
 use crate::{Options, dat as trace_dat, open_records, open_with};
 pub use list::{Line, List, list};
+pub use row::EventRow;
 use schedlab_model::{Clock, EventSource, Nanos, TraceInfo, Warning, What};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -226,7 +228,7 @@ fn opened(
 }
 
 fn drive(source: &mut dyn EventSource, sink: &mut dyn EventSink) -> io::Result<Converted> {
-    let mut names = TaskNames::new(source.info().comms.clone());
+    let mut names = TaskNames::new(&source.info().comms);
     let mut converted = Converted::default();
     let mut batch = Vec::new();
     let mut first = None;

@@ -59,6 +59,7 @@ mod selection;
 mod states;
 pub mod symbols;
 pub mod synthetic;
+mod task_names;
 mod text;
 mod trace;
 
@@ -66,8 +67,8 @@ pub use address_spaces::{AddressSpaces, SourceFile};
 pub use census::Census;
 pub use code::{Code, Word};
 pub use convert::{
-    ConvertOptions, Converted, Line, List, Target, convert, convert_ticks, convert_with, cut, list,
-    tick_hz,
+    ConvertOptions, Converted, EventRow, Line, List, Target, convert, convert_ticks, convert_with,
+    cut, list, tick_hz,
 };
 pub use dat::RecordSource;
 pub use encoding::Encoding;
@@ -78,6 +79,7 @@ pub use new_file::{NewFile, remove_unfinished, replace, write_file};
 pub use perf::SpaceChange;
 pub use record::open_records;
 pub use selection::Part;
+pub use task_names::TaskNames;
 pub use trace::Trace;
 
 use input::Input;

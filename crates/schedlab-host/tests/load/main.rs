@@ -7,6 +7,7 @@
 )]
 
 mod judge;
+#[expect(dead_code, reason = "other test programs need the rest")]
 #[path = "../../../schedlab/tests/all/machine_lock.rs"]
 mod machine_lock;
 

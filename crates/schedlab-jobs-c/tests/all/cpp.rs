@@ -41,6 +41,7 @@ fn run(
         return None;
     };
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    crate::machine_lock::share();
     let path = library.parent().expect("a folder");
     let out = Command::new(&program).env("LD_LIBRARY_PATH", path).output().expect("it was built");
     let said = String::from_utf8_lossy(&out.stdout).into_owned();

@@ -5,5 +5,8 @@
 mod deadlines;
 mod edges;
 mod handles;
+#[expect(dead_code, reason = "other test programs need the rest")]
+#[path = "../../../schedlab/tests/all/machine_lock.rs"]
+mod machine_lock;
 mod plans;
 mod storms;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 /// Lets posters post until `enough` jobs are done while they post; what was done then, what was posted in all.
 fn storm(posters: usize, workers: usize, backlog: usize, enough: u64) -> (u64, u64) {
+    crate::machine_lock::share();
     let pool = Pool::start(Options::new(workers).backlog_max(backlog)).expect("threads");
     let done = Arc::new(AtomicU64::new(0));
     let stop = Arc::new(AtomicBool::new(false));

@@ -154,6 +154,7 @@ fn whoever_drives_a_soak_ends_it() {
 
 /// A recording, unless the right to record is missing: that is said aloud.
 fn recording(output: &Path) -> Option<Recording> {
+    crate::machine_lock::share();
     match Recording::start(output) {
         Ok(recording) => Some(recording),
         Err(RigError::While { source, .. })

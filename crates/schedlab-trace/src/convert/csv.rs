@@ -1,17 +1,18 @@
 //! Comma-separated values: a line for each event, the same columns for all.
 
 use super::flush;
-use super::row::Row;
+use super::row::EventRow;
 use crate::conversion_loss::arguments_left_out;
-use crate::event_sink::{EventSink, TaskNames};
-use schedlab_model::table::{self, Column, Row as _};
+use crate::event_sink::EventSink;
+use crate::task_names::TaskNames;
+use schedlab_model::table::{self, Column, Row};
 use schedlab_model::{Event, TraceInfo, Warning, What, visible};
 use std::io::{self, Write};
 
 /// Writes events as lines of CSV.
 pub(super) struct Csv<W: Write> {
     out: W,
-    columns: Vec<Column<Row>>,
+    columns: Vec<Column<EventRow>>,
     /// Names are written as they are.
     raw: bool,
     others: u64,
@@ -21,7 +22,7 @@ pub(super) struct Csv<W: Write> {
 
 impl<W: Write> Csv<W> {
     pub(super) fn new(out: W, raw: bool) -> Self {
-        Self { out, columns: Row::columns(), raw, others: 0, arguments: None }
+        Self { out, columns: EventRow::columns(), raw, others: 0, arguments: None }
     }
 }
 
@@ -34,7 +35,7 @@ impl<W: Write> EventSink for Csv<W> {
         let arguments = self.arguments.take();
         let other = matches!(event.what, What::Other { .. });
         self.others += u64::from(other && arguments.is_none());
-        let row = Row::of(event, names, info, arguments);
+        let row = EventRow::of(event, names, info, arguments);
         let line = table::Csv::new(&self.columns, self.raw).line(&row);
         // Names may hold anything, also the end of a line.
         writeln!(self.out, "{}", visible(line.trim_end_matches('\n')))

@@ -1,17 +1,18 @@
 //! Events as a Parquet table: the columns of the CSV, typed.
 
-use super::row::Row;
+use super::row::EventRow;
 use crate::conversion_loss::arguments_left_out;
-use crate::event_sink::{EventSink, TaskNames};
+use crate::event_sink::EventSink;
 use crate::parquet_table::Table;
-use schedlab_model::table::Row as _;
+use crate::task_names::TaskNames;
+use schedlab_model::table::Row;
 use schedlab_model::{Event, TraceInfo, Warning, What};
 use std::io;
 use std::path::Path;
 
 /// Writes events as rows of a Parquet table.
 pub(super) struct Events {
-    table: Table<Row>,
+    table: Table<EventRow>,
     others: u64,
     /// Of the next event.
     arguments: Option<String>,
@@ -19,7 +20,7 @@ pub(super) struct Events {
 
 impl Events {
     pub(super) fn create(path: &Path) -> io::Result<Self> {
-        let table = Table::create(path, "events", Row::columns())?;
+        let table = Table::create(path, "events", EventRow::columns())?;
         Ok(Self { table, others: 0, arguments: None })
     }
 }
@@ -33,7 +34,7 @@ impl EventSink for Events {
         let arguments = self.arguments.take();
         let other = matches!(event.what, What::Other { .. });
         self.others += u64::from(other && arguments.is_none());
-        self.table.row(&Row::of(event, names, info, arguments))
+        self.table.row(&EventRow::of(event, names, info, arguments))
     }
 
     fn arguments(&mut self, text: &str) {

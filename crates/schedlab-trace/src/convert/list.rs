@@ -2,7 +2,7 @@
 
 use super::report::arguments;
 use super::row::context;
-use crate::event_sink::TaskNames;
+use crate::task_names::TaskNames;
 use crate::{Names, Options, Part, TraceError, open_with};
 use schedlab_model::table::{At, Column, Row};
 use schedlab_model::{Cpu, Event, Nanos, Pid, Point, TraceInfo, Warning, What, columns};
@@ -81,7 +81,7 @@ pub fn list(
     let failed = |error| TraceError::io(path, &error);
     let options = Options { arguments: true, names, ..Options::default() };
     let mut source = open_with(path, &options)?;
-    let mut names = TaskNames::new(source.info().comms.clone());
+    let mut names = TaskNames::new(&source.info().comms);
     let mut list = List::default();
     let mut batch = Vec::new();
     let mut passed = 0;

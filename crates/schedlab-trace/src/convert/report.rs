@@ -2,7 +2,8 @@
 
 use super::flush;
 use crate::conversion_loss::{Unknown, arguments_left_out};
-use crate::event_sink::{EventSink, TaskNames};
+use crate::event_sink::EventSink;
+use crate::task_names::TaskNames;
 use schedlab_model::{Clock, Context, Event, Kind, Phase, TraceInfo, Warning, What, visible};
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};

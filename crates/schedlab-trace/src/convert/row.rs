@@ -1,33 +1,37 @@
 //! An event as a row of a table: the columns are the same for all kinds, and what does not apply is
 //! absent.
 
-use crate::event_sink::TaskNames;
-use schedlab_model::table::{self, At, Column, words};
-use schedlab_model::{Context, Cpu, Event, Phase, Pid, Prio, TraceInfo, What, columns};
+use crate::task_names::{TaskNames, text};
+use schedlab_model::table::{At, Column, Row, words};
+use schedlab_model::{Comm, Context, Cpu, Event, Phase, Pid, Prio, TraceInfo, What, columns};
 use std::borrow::Cow;
 
 /// What an event says; names of tasks are those at its time.
-pub(super) struct Row {
+#[derive(Clone, Debug)]
+pub struct EventRow {
     event: Event,
-    by_comm: String,
+    by_comm: Comm,
     pid: Option<Pid>,
-    comm: Option<String>,
+    comm: Option<Comm>,
     prio: Option<Prio>,
     state: Option<&'static str>,
     from: Option<Cpu>,
     to: Option<Cpu>,
     next: Option<(Pid, Prio)>,
-    next_comm: Option<String>,
+    next_comm: Option<Comm>,
     name: Option<String>,
     arguments: Option<String>,
 }
 
-impl table::Row for Row {
+impl Row for EventRow {
     const ABOUT: &'static str = "An event. What does not apply is absent.";
 
     fn columns() -> Vec<Column<Self>> {
         fn lent(text: Option<&String>) -> Option<Cow<'_, str>> {
             text.map(|text| text.as_str().into())
+        }
+        fn name(comm: Option<&Comm>) -> Option<Cow<'_, str>> {
+            comm.map(|comm| text(comm).into())
         }
         let mut columns = columns! { row: Self;
             "time_ns" = At(row.event.time), "On the trace's clock.";
@@ -36,11 +40,11 @@ impl table::Row for Row {
             "context" = context(row.event.context), "What the CPU was doing.";
             "by" = row.event.by, "The task that ran there.";
         };
-        columns.push(words("by_comm", "Its name.", |row: &Self| lent(Some(&row.by_comm))));
+        columns.push(words("by_comm", "Its name.", |row: &Self| name(Some(&row.by_comm))));
         columns.extend(columns! { row: Self;
             "pid" = row.pid, "The task that it is about.";
         });
-        columns.push(words("comm", "Its name.", |row: &Self| lent(row.comm.as_ref())));
+        columns.push(words("comm", "Its name.", |row: &Self| name(row.comm.as_ref())));
         columns.extend(columns! { row: Self;
             "prio" = row.prio, "Its priority.";
             "state" = row.state, "How it left the CPU, or which part of a mark it is.";
@@ -48,7 +52,7 @@ impl table::Row for Row {
             "to_cpu" = row.to, "The CPU to which it goes.";
             "next_pid" = row.next.map(|next| next.0), "The task that runs next.";
         });
-        columns.push(words("next_comm", "Its name.", |row: &Self| lent(row.next_comm.as_ref())));
+        columns.push(words("next_comm", "Its name.", |row: &Self| name(row.next_comm.as_ref())));
         columns.extend(columns! { row: Self;
             "next_prio" = row.next.map(|next| next.1), "Its priority.";
         });
@@ -73,9 +77,10 @@ pub(super) const fn context(context: Context) -> &'static str {
     }
 }
 
-impl Row {
+impl EventRow {
     /// `arguments` are those that the source tells; a mark has its own.
-    pub(super) fn of(
+    #[must_use]
+    pub fn of(
         event: &Event,
         names: &TaskNames,
         info: &TraceInfo,
@@ -83,7 +88,7 @@ impl Row {
     ) -> Self {
         let mut row = Self {
             event: *event,
-            by_comm: names.get(event.by).to_owned(),
+            by_comm: names.comm(event.by),
             pid: None,
             comm: None,
             prio: None,
@@ -150,9 +155,8 @@ impl Row {
                 None
             }
         };
-        let name = |pid| names.get(pid).to_owned();
-        row.comm = row.pid.map(name);
-        row.next_comm = row.next.map(|next| name(next.0));
+        row.comm = row.pid.map(|pid| names.comm(pid));
+        row.next_comm = row.next.map(|next| names.comm(next.0));
         row
     }
 }

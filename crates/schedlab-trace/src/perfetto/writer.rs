@@ -13,9 +13,10 @@ use super::{
 };
 use crate::conversion_loss::{Unknown, arguments_left_out, cannot_hold};
 use crate::encode::state;
-use crate::event_sink::{EventSink, TaskNames};
+use crate::event_sink::EventSink;
 use crate::order::Order;
 use crate::protobuf::{bytes, number, signed, varint};
+use crate::task_names::TaskNames;
 use schedlab_model::{
     Clock, Context, Cpu, Event, Left, OtherFormat, Phase, Pid, Prio, TraceInfo, Warning, What,
     kernel_version,

@@ -117,6 +117,7 @@ fn moments() -> impl Iterator<Item = Duration> {
 #[test]
 fn killed_at_fifty_moments_it_goes_on_completes_and_leaves_knobs_as_before() {
     const KNOB: &str = "/proc/sys/kernel/sched_autogroup_enabled";
+    crate::machine_lock::take();
     let folder = tempfile::tempdir().expect("a folder");
     let before = std::fs::read_to_string(KNOB).unwrap_or_default();
     let may = std::fs::OpenOptions::new().write(true).open(KNOB).is_ok();
@@ -448,6 +449,7 @@ fn parameters_of_the_job_rig_are_axes() {
 
 #[test]
 fn what_runs_beside_has_figures_of_its_own() {
+    crate::machine_lock::share();
     let folder = tempfile::tempdir().expect("a folder");
     let text = "repeats = 1\nretries = 0\n[[workload]]\nname = \"cpu\"\noptions = { duration = \"300ms\" }\n\
                 [[workload.beside]]\nlabel = \"other\"\nname = \"cpu\"\noptions = { work = \"100us\" }\n\

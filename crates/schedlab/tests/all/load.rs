@@ -4,6 +4,7 @@ use crate::patience::eventually;
 use std::process::{Command, Output};
 
 fn load(line: &str) -> Output {
+    crate::machine_lock::share_for(["load"].into_iter().chain(line.split_whitespace()));
     Command::new(env!("CARGO_BIN_EXE_schedlab"))
         .arg("load")
         .args(line.split_whitespace())
@@ -80,6 +81,7 @@ fn a_request_is_calibrated_and_checked_under_load() {
 
 #[test]
 fn a_calibration_on_a_busy_machine_says_so() {
+    crate::machine_lock::share();
     // As many tasks as CPUs that never sleep, by others.
     let cpus = std::thread::available_parallelism().unwrap().to_string();
     let mut others = Command::new(env!("CARGO_BIN_EXE_schedlab"))
@@ -140,6 +142,7 @@ fn every_workload_measures_something() {
 
 /// The words are given one by one: a workload beside is one of them.
 fn words(words: &[&str]) -> Output {
+    crate::machine_lock::share_for(["load"].into_iter().chain(words.iter().copied()));
     Command::new(env!("CARGO_BIN_EXE_schedlab")).arg("load").args(words).output().unwrap()
 }
 
@@ -372,6 +375,7 @@ fn repeats_have_intervals_and_a_second_setting_has_a_verdict() {
 
 /// How often all tasks of a load called futex, as `perf stat` counts it; `None` without the right or the tool.
 fn futex_calls(line: &str) -> Option<u64> {
+    crate::machine_lock::share();
     let counted = Command::new("perf")
         .args(["stat", "-x", ",", "-e", "syscalls:sys_enter_futex", "--"])
         .args([env!("CARGO_BIN_EXE_schedlab"), "load"])

@@ -6,6 +6,7 @@ use serde_json::Value;
 use std::process::{Command, Output};
 
 fn load(words: &[&str]) -> Output {
+    crate::machine_lock::share_for(["load"].into_iter().chain(words.iter().copied()));
     Command::new(env!("CARGO_BIN_EXE_schedlab")).arg("load").args(words).output().unwrap()
 }
 

@@ -7,6 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 /// stderr and exit code of the drop-in.
 fn schbench(line: &str) -> (String, Option<i32>) {
+    crate::machine_lock::share();
     let folder = tempfile::tempdir().unwrap();
     let link = folder.path().join("schbench");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_schedlab"), &link).unwrap();
@@ -118,6 +119,7 @@ fn an_overload_is_told_with_what_was_offered_and_dropped() {
 
 #[test]
 fn the_rate_that_follows_the_machine_is_never_nothing() {
+    crate::machine_lock::share();
     // Others keep the machine busier than is wanted all the time.
     let mut others = Command::new(env!("CARGO_BIN_EXE_schedlab"))
         .args(["load", "cpu", "--tasks", "4", "--duration", "600s"])

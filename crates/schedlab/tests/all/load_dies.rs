@@ -50,6 +50,7 @@ impl Links {
     }
 
     fn spawn(&self, line: &str) -> Child {
+        crate::machine_lock::share();
         let (program, words) = self.command(line);
         let mut command = Command::new(program);
         command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 fn load(words: &str) -> Command {
+    crate::machine_lock::share();
     let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
     command.arg("load").args(words.split_whitespace());
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

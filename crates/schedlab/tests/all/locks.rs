@@ -44,6 +44,7 @@ struct Truth {
 
 /// Records the program with a lock of a kind.
 fn record(dir: &Path, how: &str, more: &[&str]) -> (Truth, Output) {
+    crate::machine_lock::take();
     let head = ["record", "-o", "x.dat", "--for", "scheduling"];
     let output = schedlab(dir, &[&head[..], more, &["--", "./planted", how]].concat());
     let told = stdout(&output);

@@ -14,6 +14,7 @@ pub(crate) const SIMULATED: &str = "repeats = 12\nmachine = \"sim:cpus=2,kernel=
     [[axis]]\nknob = \"base_slice\"\nvalues = [\"1ms\", \"2ms\", \"3ms\", \"4ms\", \"5ms\", \"6ms\", \"7ms\", \"8ms\"]\n";
 
 pub(crate) fn schedlab(folder: &Path, arguments: &[&str]) -> Command {
+    crate::machine_lock::share_for(arguments.iter().copied());
     let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
     command.args(arguments).current_dir(folder).stdin(Stdio::null());
     command

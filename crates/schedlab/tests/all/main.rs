@@ -37,6 +37,7 @@ mod load_dies;
 mod load_site;
 mod locks;
 mod machine_lock;
+mod machine_sharing;
 mod machines;
 mod off_cpu;
 mod page_faults;

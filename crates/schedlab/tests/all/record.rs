@@ -19,6 +19,7 @@ fn stderr(output: &Output) -> String {
 }
 
 fn record(dir: &Path, arguments: &[&str]) -> Output {
+    crate::machine_lock::share();
     let command = schedlab().arg("record").args(arguments).current_dir(dir).output();
     command.expect("the built command starts")
 }
@@ -524,6 +525,7 @@ fn snapshots_repeat_until_sigterm_and_the_newest_are_kept() {
     if !may_record() {
         return;
     }
+    crate::machine_lock::share();
     let dir = tempfile::tempdir().unwrap();
     let busy = || {
         let mut command = Command::new("taskset");

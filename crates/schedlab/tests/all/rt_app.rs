@@ -8,6 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 fn rt_app(file: &Path, more: &[&str]) -> Output {
+    crate::machine_lock::share();
     let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
     command.args(["load", "rt-app"]).arg(file).args(more).output().unwrap()
 }
@@ -185,6 +186,7 @@ impl Drop for Under {
 
 impl Under {
     fn way(file: &Path) -> Self {
+        crate::machine_lock::share();
         let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
         command.args(["load", "rt-app"]).arg(file).args(["--duration", "300s"]);
         Self(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap())

@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 
 #[test]
 fn the_tour_measures_and_writes_a_report_that_stands_alone() {
+    crate::machine_lock::share();
     let folder = tempfile::tempdir().expect("a folder");
     let output = Command::new(env!("CARGO_BIN_EXE_schedlab"))
         .args(["tour", "--output", "results"])

@@ -39,6 +39,7 @@ fn watch(dir: &Path, options: &[&str]) -> Output {
 
 /// Watches while a load of bash runs: jobs, which end with it.
 fn watch_beside(load: &str, dir: &Path, options: &[&str]) -> Output {
+    crate::machine_lock::share();
     let script = format!(
         "{{ {load}\n}} >/dev/null 2>&1; \"$@\"; code=$?; \
          kill $(jobs -p) 2>/dev/null; wait 2>/dev/null; exit $code"
@@ -220,6 +221,7 @@ fn windows_are_what_a_recording_beside_says() {
 
 /// False if either lost events.
 fn agree_beside(load: &str) -> bool {
+    crate::machine_lock::share();
     let dir = tempfile::tempdir().unwrap();
     let options =
         ["--time", "1200ms", "--interval", "400ms", "--json", "--ring", "64MiB", "--keep", "x.dat"];
