@@ -30,6 +30,20 @@ pub(crate) fn room() -> usize {
     terminal_size::terminal_size_of(io::stdout()).map_or(ROOM, |(width, _)| width.0.into())
 }
 
+/// How many characters a line of a command's tables has.
+#[derive(clap::Args, Clone, Copy, Debug, Default)]
+pub(crate) struct Width {
+    /// Print all columns, however long the lines become
+    #[arg(long, conflicts_with = "json")]
+    wide: bool,
+}
+
+impl Width {
+    pub(crate) fn room(self) -> usize {
+        if self.wide { usize::MAX } else { room() }
+    }
+}
+
 /// A text in lines of at most `room` characters, as far as its words allow: `first` begins it, `rest` each later line.
 pub(crate) fn wrapped(first: &str, rest: &str, text: &str, room: usize) -> String {
     let mut lines = first.to_owned();
@@ -46,6 +60,41 @@ pub(crate) fn wrapped(first: &str, rest: &str, text: &str, room: usize) -> Strin
         }
         lines += word;
         length += width;
+    }
+    lines
+}
+
+/// A table whose last column, by its head, is a text of any length: what does not fit goes on below, in that column.
+pub(crate) fn folded_table(table: &str, last: &str, room: usize) -> String {
+    let before = table.lines().find_map(|line| line.strip_suffix(last));
+    match before.map(|before| before.chars().count()) {
+        Some(indent) if indent < room => folded(table, indent, room),
+        _ => table.to_owned(),
+    }
+}
+
+/// A text whose lines have at most `room` characters. What does not fit goes on below, `indent` characters from the left.
+/// Lines are broken between words or frames of a stack, and a word that is longer than a line where the line ends.
+pub(crate) fn folded(text: &str, indent: usize, room: usize) -> String {
+    let mut lines = String::new();
+    for line in text.lines() {
+        let mut rest: Vec<char> = line.chars().collect();
+        while rest.len() > room {
+            // A number and its `%` stay together.
+            let ends_word = |at: &usize| match rest[*at..] {
+                [' ', next, ..] => next != '%',
+                ['<', '-', ..] => true,
+                _ => false,
+            };
+            let end = (indent + 1..=room).rev().find(ends_word).unwrap_or(room.max(indent + 1));
+            let more = rest.split_off(end);
+            lines.extend(rest);
+            let more = more.into_iter().skip_while(|letter| *letter == ' ');
+            rest = std::iter::repeat_n(' ', indent).chain(more).collect();
+            lines.push('\n');
+        }
+        lines.extend(rest);
+        lines.push('\n');
     }
     lines
 }
@@ -139,6 +188,17 @@ mod tests {
                 assert!(!text.contains(stream), "{}: use crate::output", file.display());
             }
         }
+    }
+
+    #[test]
+    fn a_long_line_goes_on_below_its_last_column() {
+        let table = "time  what\n1 ms  blocked in a<-bc<-def\n";
+        let narrow = "time  what\n1 ms  blocked\n      in a<-bc\n      <-def\n";
+        assert_eq!(folded_table(table, "what", 15), narrow);
+        assert_eq!(folded_table(table, "what", 80), table);
+        assert_eq!(folded_table(table, "what", usize::MAX), table);
+        assert_eq!(folded_table(table, "where", 15), table);
+        assert_eq!(folded("a abcdefgh i\n", 2, 6), "a abcd\n  efgh\n  i\n");
     }
 
     #[test]

@@ -16,6 +16,7 @@ use super::result_file::{add_to_summary, check_place, save};
 use super::run::known_metric;
 use super::verdicts::{print_text, refuse_drift};
 use crate::json;
+use crate::output::{Width, folded};
 use choices::Choices;
 use commands::Measured;
 use difference::Difference;
@@ -98,6 +99,8 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    width: Width,
+    #[command(flatten)]
     export: Export,
     #[command(flatten)]
     measured: Measured,
@@ -171,8 +174,18 @@ impl json::Document for Document<'_> {
 /// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { folders, blocks, fail_if, metrics, margin, markdown, junit, json, .. } = args;
-    let Args { allow_failures, allow_drift, measured, sides, interleave, github, export, .. } =
-        args;
+    let Args {
+        allow_failures,
+        allow_drift,
+        measured,
+        sides,
+        interleave,
+        github,
+        export,
+        width,
+        ..
+    } = args;
+    let room = width.room();
     if interleave && folders.len() != 2 {
         return Err(UsageError("--interleave: give two folders".into()).into());
     }
@@ -222,7 +235,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     export.write(&sets)?;
     if let ([one], true) = (&sets[..], is_measured) {
-        return tell_alone(one, github, stopped);
+        return tell_alone(one, github, stopped, room);
     }
     if let Some(why) = sets::of_different_hosts(&folders, &sets) {
         anyhow::bail!("cannot compare these results: {why}");
@@ -253,7 +266,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if !fail_if.is_empty() && !allow_drift {
         refuse_drift(pairs.iter().flat_map(|pair| &pair.comparisons))?;
     }
-    print(&pairs, markdown, json)?;
+    print(&pairs, markdown, json, room)?;
     if is_measured {
         tell_warnings(&sets)?;
     }
@@ -282,8 +295,8 @@ fn tell_warnings(sets: &[Set]) -> std::io::Result<()> {
 }
 
 /// Prints how long a command alone takes; with the exit code.
-fn tell_alone(one: &Set, github: bool, stopped: bool) -> anyhow::Result<ExitCode> {
-    summary::print(one)?;
+fn tell_alone(one: &Set, github: bool, stopped: bool, room: usize) -> anyhow::Result<ExitCode> {
+    summary::print(one, room)?;
     if github {
         add_to_summary(&export::markdown_of(std::slice::from_ref(one)))?;
     }
@@ -310,27 +323,34 @@ fn pair(blocks: &[(&Set, &Set)], asked: &Asked) -> Pair {
     Pair { before, after, comparisons, placebos: Vec::new(), choices: None, difference: None }
 }
 
-fn print(pairs: &[Pair], markdown: bool, json: bool) -> anyhow::Result<()> {
+fn print(pairs: &[Pair], markdown: bool, json: bool, room: usize) -> anyhow::Result<()> {
     if json {
         for Pair { before, after, comparisons, placebos, choices, difference } in pairs {
             let answer = answer(comparisons, after);
             let choices = choices.as_ref();
             let difference = difference.as_ref();
-            let told =
-                Document { before, after, answer, comparisons, placebos, choices, difference };
-            json::print(&told)?;
+            json::print(&Document {
+                before,
+                after,
+                answer,
+                comparisons,
+                placebos,
+                choices,
+                difference,
+            })?;
         }
     } else if markdown {
         crate::output::stdout().write_all(markdown::markdown(pairs).as_bytes())?;
     } else {
         for pair in pairs {
-            print_text(&pair.comparisons, &pair.before, &pair.after)?;
+            print_text(&pair.comparisons, &pair.before, &pair.after, room)?;
             if let Some(difference) = &pair.difference {
-                let told = difference.text([&pair.before, &pair.after]);
-                writeln!(crate::output::stdout(), "{told}")?;
+                let text = difference.text([&pair.before, &pair.after]);
+                crate::output::stdout().write_all(folded(&text, 2, room).as_bytes())?;
             }
             if let Some(choices) = &pair.choices {
-                choices.print(&mut crate::output::stdout(), [&pair.before, &pair.after])?;
+                let sides = [&*pair.before, &*pair.after];
+                choices.print(&mut crate::output::stdout(), sides, room)?;
             }
         }
     }

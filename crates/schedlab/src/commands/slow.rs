@@ -5,12 +5,13 @@ mod running;
 
 use super::UsageError;
 use crate::json::{self, Schema};
+use crate::output::folded;
 use schedlab_host::knobs::{Changes, Tree};
 use schedlab_host::slow::{
     self, Assignment, Ended, Lateness, METHODS, Measured, Method, Node, Noise, Plan, Request,
     Session, SlowError, Speed, Support, Wakeups,
 };
-use schedlab_model::{Nanos, Setting, Warning};
+use schedlab_model::{Nanos, Setting, Unit, Warning, percentage, readable};
 use schedlab_sys::guard::Guard;
 use schedlab_sys::signal;
 use schedlab_workload::nodes::{self, NodesFile};
@@ -146,6 +147,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             let request = from_options(&how, Node { commands: commands(), ..Node::default() })?;
             return session(request, &how);
         }
+        Some(path) if path.as_os_str() == "machine" && !path.exists() => {
+            let all = crate::cli::command();
+            let gone = crate::removed::successor(&["slow", "machine"], &all);
+            return Err(UsageError(gone.unwrap_or_default()).into());
+        }
         Some(path) => from_file(path, &args.how, &args.command)?,
         None => from_options(&args.how, Node { commands: commands(), ..Node::default() })?,
     };
@@ -159,12 +165,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 /// Whether it is a speed, as no file of nodes and no process is called.
 fn is_speed(text: &str) -> bool {
-    percent(text).is_some() || text.starts_with("like:") || is_clock(text)
-}
-
-/// The number of `30%`.
-fn percent(text: &str) -> Option<f64> {
-    text.strip_suffix('%')?.trim_end().parse().ok()
+    percentage(text).is_some() || text.starts_with("like:") || is_clock(text)
 }
 
 /// CPUs for a speed: one, or as many as work of this many percent of one CPU needs, each at the same speed. 150 % is two
@@ -172,7 +173,7 @@ fn percent(text: &str) -> Option<f64> {
 fn placed(speed: &str, who: &str) -> anyhow::Result<Vec<Assignment>> {
     let support = Support::here();
     let most = support.allowed.len();
-    let percent = match percent(speed) {
+    let percent = match percentage(speed) {
         Some(percent) => percent,
         None => {
             let cpu = slow::last(&support.allowed, 1).iter().next().unwrap_or_default();
@@ -201,10 +202,11 @@ fn list_methods() -> anyhow::Result<ExitCode> {
     let mut out = crate::output::stdout();
     let support = Support::here();
     writeln!(out, "{:<16}hogs if available; prints its choice and the reason", "auto")?;
+    let room = crate::output::room();
     for (_, name, about) in METHODS {
-        writeln!(out, "{name:<16}{about}")?;
+        write!(out, "{}", folded(&format!("{name:<16}{about}"), 16, room))?;
         if let Err(why) = slow::offered(name, &support) {
-            writeln!(out, "{:<16}not here: {why}", "")?;
+            write!(out, "{}", folded(&format!("{:<16}not here: {why}", ""), 18, room))?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -462,16 +464,13 @@ fn tell(session: &Session, json: bool) {
 
 /// What a method does to wakeups: measured, and as it is made.
 fn tell_wakeups(one: &Wakeups) {
+    let time = |ns: f64| readable(ns, Unit::Nanoseconds);
     let late = |at: &Lateness| {
-        format!(
-            "{:.0} us at the median, {:.0} us at p99",
-            at.latency_ns_p50 / 1e3,
-            at.latency_ns_p99 / 1e3
-        )
+        format!("{} at the median, {} at p99", time(at.latency_ns_p50), time(at.latency_ns_p99))
     };
     let bound = one.added_ns_max.map_or_else(
         || "the method has no bound".to_owned(),
-        |bound| format!("it adds up to {} by its making", Nanos(bound)),
+        |bound| format!("it adds up to {} by its making", Nanos(bound).readable()),
     );
     note(&format!(
         "CPU {}: tasks wake {} late, before {}; {bound}",

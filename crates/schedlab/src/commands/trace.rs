@@ -15,7 +15,7 @@ mod info;
 pub(crate) mod input;
 #[cfg(feature = "parquet")]
 mod intervals;
-mod latency;
+pub(crate) mod latency;
 mod locality;
 mod locks;
 mod migrations;

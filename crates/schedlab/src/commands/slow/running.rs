@@ -2,14 +2,16 @@
 
 use super::{How, from_options, is_speed, note, placed, session, told};
 use crate::commands::UsageError;
+use crate::commands::trace::form::print_text;
 use crate::json;
+use crate::output::folded;
 use schedlab_host::slow::{
     Found, Node, Order, OthersSession, Speed, Status, Target, ask, sessions, sessions_of_others,
 };
 use schedlab_model::Pid;
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::io::Write;
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -237,12 +239,12 @@ fn status(json: bool) -> anyhow::Result<ExitCode> {
         json::print(&Document { sessions: sessions_now, others })?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut out = crate::output::stdout();
+    let mut text = String::new();
     if sessions_now.is_empty() && others.is_empty() {
-        writeln!(out, "no session runs")?;
+        writeln!(text, "no session runs")?;
     }
     for session in &sessions_now {
-        writeln!(out, "session {}, method {}", session.pid, session.method)?;
+        writeln!(text, "session {}, method {}", session.pid, session.method)?;
         for node in &session.nodes {
             let speeds: Vec<String> =
                 node.speeds.iter().map(|(cpu, speed)| format!("{cpu}={speed}")).collect();
@@ -250,20 +252,21 @@ fn status(json: bool) -> anyhow::Result<ExitCode> {
             let name = &node.name;
             let speeds = speeds.join(" ");
             let tasks = node.processes.len();
-            writeln!(out, "  {name}: CPUs {speeds}, {tasks} processes{failed}")?;
+            writeln!(text, "  {name}: CPUs {speeds}, {tasks} processes{failed}")?;
             if let Some(period) = &node.period {
-                writeln!(out, "    {period}")?;
+                writeln!(text, "    {period}")?;
             }
         }
         for pair in &session.cut {
-            writeln!(out, "  cut: {pair}")?;
+            writeln!(text, "  cut: {pair}")?;
         }
         for warning in &session.warnings {
-            writeln!(out, "  mind: {}", warning.what)?;
+            writeln!(text, "  mind: {}", warning.what)?;
         }
     }
     for OthersSession { pid, owner, cpus } in &others {
-        writeln!(out, "session {pid} of {owner}: CPUs {cpus}")?;
+        writeln!(text, "session {pid} of {owner}: CPUs {cpus}")?;
     }
+    print_text(&folded(&text, 4, crate::output::room()))?;
     Ok(ExitCode::SUCCESS)
 }

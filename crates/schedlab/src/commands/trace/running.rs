@@ -1,7 +1,7 @@
 //! `schedlab trace stacks --running`: time on the CPU by call stack.
 
 use super::input::{self, Head, Input, Selection};
-use super::stack_form::{StackForm, notes};
+use super::stack_form::{StackForm, folded_stacks, notes};
 use super::stack_times::{OfRequests, Side, of_requests, within};
 use crate::json;
 use schedlab_model::table::Rows;
@@ -71,7 +71,7 @@ pub(super) fn print(
     print.print(&reply.warnings, &document, &document.stacks, || {
         let mut table = document.stacks.text(print.room(), &[]);
         table.first(form.top);
-        format!("{}\n\n", asked.headline()) + &table.print(form.top)
+        format!("{}\n\n", asked.headline()) + &folded_stacks(&table.print(form.top), print.room())
     })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -3,7 +3,7 @@
 use super::form;
 use super::input::{self, Head, Input, Selection, Symbols};
 use super::running;
-use super::stack_form::{StackForm, micros, notes};
+use super::stack_form::{StackForm, folded_stacks, micros, notes};
 use super::stack_times::{OfRequests, Side, of_requests, within};
 use super::why::overview::Limits;
 use crate::json;
@@ -108,7 +108,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     form.print(&reply.warnings, &document, &document.stacks, || {
         let mut table = document.stacks.text(form.room(), &hidden);
         table.first(args.form.top);
-        format!("{}\n\n", asked.headline()) + &table.print(args.form.top)
+        format!("{}\n\n", asked.headline())
+            + &folded_stacks(&table.print(args.form.top), form.room())
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -275,7 +276,8 @@ fn print_change(args: &Args, mut changed: Changed) -> anyhow::Result<ExitCode> {
     form.print(&[], &document, &document.stacks, || {
         let mut table = document.stacks.text(form.room(), &[]);
         table.first(args.form.top);
-        format!("{}\n\n", headlines.join("\n")) + &table.print(args.form.top)
+        format!("{}\n\n", headlines.join("\n"))
+            + &folded_stacks(&table.print(args.form.top), form.room())
     })?;
     if !form.json {
         form::print_named_notes("before", &before.warnings);
