@@ -138,7 +138,7 @@ impl<W: Write> Write for Plain<W> {
     }
 }
 
-/// How many bytes end with a whole character, or with what is none.
+/// The length of the longest beginning that does not end within a character.
 fn whole_characters(bytes: &[u8]) -> usize {
     match std::str::from_utf8(bytes) {
         // No length: the bytes end within a character.

@@ -112,13 +112,13 @@ pub(crate) struct Args {
 #[derive(Clone, Default)]
 struct Set {
     name: String,
-    /// Where it is, if names are the same.
+    /// What tells it from another set of the same name.
     path: String,
     runs: Vec<StoredRun>,
     looks: Looks,
     /// The metric that its experiment names first.
     measure: Option<String>,
-    /// The values of the parameters of a command.
+    /// What `-L` and `-P` put into the command, by the name of the parameter.
     parameters: BTreeMap<String, String>,
 }
 
@@ -171,7 +171,6 @@ impl json::Document for Document<'_> {
     const ID: &'static str = "schedlab/compare/1";
 }
 
-/// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { folders, blocks, fail_if, metrics, margin, markdown, junit, json, .. } = args;
     let Args {

@@ -93,7 +93,6 @@ pub(crate) fn cores_of(
     common.save(&scene).map(drop)
 }
 
-/// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.picture {
         Picture::Cores(args) => cores::run(&args),
@@ -417,7 +416,7 @@ impl Drawn {
         doubt.map(|warning| warning.what.clone())
     }
 
-    /// Takes another trace of the same picture in.
+    /// Adds what another trace of the same picture has.
     pub(crate) fn join(&mut self, other: Self) {
         self.cpus += other.cpus;
         self.tasks += other.tasks;

@@ -255,7 +255,6 @@ pub(crate) fn documents() -> Vec<Schema> {
     ]
 }
 
-/// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { words } = args;
     let first = words.first().map(String::as_str);

@@ -111,7 +111,6 @@ pub(crate) struct Args {
     width: Width,
 }
 
-/// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let options = Options {
         switch: args.switch_cost,

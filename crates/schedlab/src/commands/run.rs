@@ -61,7 +61,6 @@ const EXIT_CONDITION: u8 = 3;
 /// The runs do not tell whether a condition holds.
 const EXIT_CANT_TELL: u8 = 125;
 
-/// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { stored, asked, shard, dry_run, fail_if, allow_failures, allow_drift, github } = args;
     if let Some(OfStored::Report(args)) = stored {
@@ -187,7 +186,8 @@ pub(crate) struct Concluded {
     has_failed_claim: bool,
 }
 
-/// Writes the report of what is stored, and tells the answer; none while runs are `open`.
+/// Writes the report of the stored runs, and prints the answer. While runs are `open`, there is
+/// none.
 pub(crate) fn conclude(
     experiment: &Experiment,
     results: &Path,
@@ -220,7 +220,7 @@ const SCREEN: (usize, usize) = (24, 80);
 fn tell_answer(experiment: &Experiment, stored: &StoredRuns, open: bool) -> anyhow::Result<()> {
     let runs = &stored.runs;
     let answer = match open {
-        // A verdict on some of the runs would be one look more.
+        // A verdict now would be one more look at the data, and later verdicts less sure.
         true => vec![format!("No answer yet: {} runs are done, and more are planned.", runs.len())],
         false => answer::told(experiment, runs, &stored.looks),
     };

@@ -52,7 +52,7 @@ pub(crate) struct Args {
     #[arg(value_name = "NODES.toml|SPEED", conflicts_with = "cpu")]
     nodes: Option<PathBuf>,
     #[command(flatten)]
-    how: How,
+    how: Slowing,
     /// The command to run slowed
     #[arg(last = true, value_name = "CMD")]
     command: Vec<String>,
@@ -60,7 +60,7 @@ pub(crate) struct Args {
 
 /// Options that starting and attaching share.
 #[derive(clap::Args)]
-pub(crate) struct How {
+pub(crate) struct Slowing {
     /// CPUs and their speed, as in 1-3=75%, 0=1200MHz (repeatable)
     #[arg(long, value_name = "CPUS=SPEED", value_parser = slow::assignment)]
     cpu: Vec<Assignment>,
@@ -123,7 +123,6 @@ pub(crate) struct How {
 /// A session that nobody ends, ends itself.
 const TIME_LIMIT: Nanos = Nanos::from_secs(12 * 3600);
 
-/// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(command) = args.running {
         return running::run(command);
@@ -143,7 +142,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
                 ));
             }
             let cpus = placed(path.to_str().unwrap_or_default(), "the command")?;
-            let how = How { cpu: cpus, ..args.how };
+            let how = Slowing { cpu: cpus, ..args.how };
             let request = from_options(&how, Node { commands: commands(), ..Node::default() })?;
             return session(request, &how);
         }
@@ -188,7 +187,7 @@ fn placed(speed: &str, who: &str) -> anyhow::Result<Vec<Assignment>> {
     }
     let count = (percent / 100.0).ceil();
     let speed = format!("{}%", percent / count).parse().map_err(UsageError)?;
-    let Some(cpus) = slow::free(&support.allowed, count as usize).map_err(told)? else {
+    let Some(cpus) = slow::free(&support.allowed, count as usize).map_err(failure)? else {
         anyhow::bail!(
             "{count} CPUs are needed, and other sessions slow the rest: end one (`schedlab slow status`)"
         );
@@ -228,7 +227,7 @@ fn method(name: &str) -> anyhow::Result<Option<Method>> {
 }
 
 /// A request for one node, `all`, of whose tasks `node` tells.
-fn from_options(how: &How, node: Node) -> anyhow::Result<Request> {
+fn from_options(how: &Slowing, node: Node) -> anyhow::Result<Request> {
     let speeds = slow::speeds(&how.cpu).map_err(UsageError)?;
     let bind = node.has_tasks() && !how.unbound;
     if how.show_node && !Support::here().root {
@@ -241,7 +240,7 @@ fn from_options(how: &How, node: Node) -> anyhow::Result<Request> {
     Ok(with_options(request, how))
 }
 
-fn from_file(path: &Path, how: &How, command: &[String]) -> anyhow::Result<Request> {
+fn from_file(path: &Path, how: &Slowing, command: &[String]) -> anyhow::Result<Request> {
     if !command.is_empty() {
         let named = path.display();
         let error = if path.exists() {
@@ -287,7 +286,7 @@ fn read_nodes(path: &Path) -> anyhow::Result<NodesFile> {
     Ok(nodes::parse(&text, &slow::speed_of).map_err(|error| there(error.to_string()))?)
 }
 
-fn with_options(mut request: Request, how: &How) -> Request {
+fn with_options(mut request: Request, how: &Slowing) -> Request {
     request.period = how.period.or(request.period);
     request.quota_period = how.quota_period;
     request.follows = true;
@@ -304,10 +303,10 @@ fn with_options(mut request: Request, how: &How) -> Request {
 }
 
 /// Applies a request, runs it to its end and undoes it.
-fn session(request: Request, how: &How) -> anyhow::Result<ExitCode> {
+fn session(request: Request, how: &Slowing) -> anyhow::Result<ExitCode> {
     let support = Support::here();
     let has_commands = request.nodes.iter().any(|node| !node.commands.is_empty());
-    let plan = request.plan(&support).map_err(told)?;
+    let plan = request.plan(&support).map_err(failure)?;
     if !plan.why.is_empty() {
         note(&format!("method {}: {}", plan.method, plan.why));
     }
@@ -328,7 +327,7 @@ fn session(request: Request, how: &How) -> anyhow::Result<ExitCode> {
             note(&error.to_string());
             return Ok(after(signals.caught().unwrap_or(2)));
         }
-        Err(error) => return Err(told(error)),
+        Err(error) => return Err(failure(error)),
     };
     tell(&session, how.json);
     if !has_commands {
@@ -349,7 +348,7 @@ fn session(request: Request, how: &How) -> anyhow::Result<ExitCode> {
     for failed in session.finish().into_iter().chain(undone) {
         note(&format!("cannot undo (use `schedlab doctor --restore`): {failed}"));
     }
-    match ended.map_err(told)? {
+    match ended.map_err(failure)? {
         Ended::Commands(code) => Ok(ExitCode::from(u8::try_from(code).unwrap_or(1))),
         Ended::Interrupted(signal) => Ok(after(signal)),
         Ended::Targets => {
@@ -414,7 +413,7 @@ pub(crate) fn documents() -> Vec<Schema> {
     ]
 }
 
-/// A line for machines: the standard output is the command's.
+/// Prints JSON as a line on stderr: stdout belongs to the slowed command.
 fn line<D: json::Document>(document: &D) {
     let text = json::line(document).expect("plain values");
     let _ = writeln!(crate::output::stderr(), "{text}");
@@ -481,7 +480,7 @@ fn tell_wakeups(one: &Wakeups) {
 }
 
 /// An error of the library as one of the command, with its exit code.
-fn told(error: SlowError) -> anyhow::Error {
+fn failure(error: SlowError) -> anyhow::Error {
     match error {
         SlowError::Usage(text) => UsageError(text).into(),
         other => other.into(),

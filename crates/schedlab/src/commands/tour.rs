@@ -42,7 +42,6 @@ pub(crate) struct Args {
     on: MachineName,
 }
 
-/// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut out = crate::output::stdout();
     writeln!(out, "1. What this machine allows (`schedlab doctor` says more)\n")?;

@@ -106,7 +106,6 @@ pub(crate) fn documents() -> Vec<Schema> {
     ]
 }
 
-/// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.question {
         Question::Info(args) => info::run(&args),

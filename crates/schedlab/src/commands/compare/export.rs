@@ -25,7 +25,6 @@ pub(crate) struct Export {
     export_markdown: Option<PathBuf>,
 }
 
-/// The document.
 #[derive(Serialize)]
 struct Document<'s> {
     results: Vec<Measured<'s>>,

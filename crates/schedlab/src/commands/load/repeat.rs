@@ -186,7 +186,7 @@ fn measure(
     })
 }
 
-/// All runs, the settings of each block in an order of chance.
+/// All runs. Each block has every setting once, in random order.
 fn plan(wanted: &Wanted, sides: &[Side], repeats: u32) -> Plan {
     let mut random = Random::new(wanted.spec.seed);
     let mut runs = Vec::new();

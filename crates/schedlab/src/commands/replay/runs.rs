@@ -61,7 +61,7 @@ pub(super) struct Runs {
 impl Runs {
     pub(super) fn perform(inferred: &Inferred, plan: &ReplayPlan) -> anyhow::Result<Self> {
         let cut = Cut { from: Some(plan.warm_up), to: Some(inferred.demand.length) };
-        // Pids of a host are its own: its tasks are known by their names.
+        // A host gives tasks pids of its own, so that tasks are matched by name.
         let by_name = plan.change.as_ref().is_some_and(|(on, _)| on.kind == HOST);
         let mut recording =
             schedlab_trace::open_with(&plan.file, &schedlab_trace::Options::all_cpus())?;

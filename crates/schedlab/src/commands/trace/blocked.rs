@@ -5,7 +5,6 @@ use crate::output::folded_table;
 use schedlab_model::table::TextTable;
 use schedlab_timeline::{Blocked, StackId, Stacks};
 
-/// A stack as text.
 pub(super) fn text(stack: Option<StackId>, stacks: &Stacks) -> Option<String> {
     stack.map(|stack| stacks.text(stack).to_owned())
 }

@@ -61,7 +61,6 @@ enum Definition {
     Systing,
 }
 
-/// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let options = ConservationOptions { min: args.min, gap: args.gap, limit: args.keep };
     let chosen = args.input.chosen(&args.selection)?;

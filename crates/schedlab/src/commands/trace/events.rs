@@ -42,7 +42,6 @@ pub(crate) struct Args {
     form: Form,
 }
 
-/// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Bounded { part, origin, span } = args.bounds.of(&args.file)?;
     let wanted = |system: &str, name: &str| {

@@ -26,7 +26,6 @@ pub(crate) struct Args {
 /// Characters of an example that are shown.
 const EXAMPLE_MAX: usize = 100;
 
-/// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let options = Options { arguments: true, ..Options::default() };
     let mut source = schedlab_trace::open_with(&args.file, &options)?;

@@ -34,7 +34,6 @@ struct Intervals {
     rows: io::Result<u64>,
 }
 
-/// An interval.
 struct Interval {
     span: [Nanos; 2],
     cpu: Cpu,

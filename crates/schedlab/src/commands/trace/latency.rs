@@ -69,7 +69,6 @@ struct Answer {
     worst: Vec<(WorstWait, Meanwhile)>,
 }
 
-/// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let chosen = args.input.chosen(&args.selection)?;
     let mut reply = answer(args, &chosen)?;

@@ -20,7 +20,6 @@ pub(super) struct Running {
     requests: Option<(usize, usize)>,
 }
 
-/// Asks for it.
 pub(super) fn ask(
     input: &Input,
     selection: &Selection,
@@ -51,7 +50,6 @@ pub(super) fn ask(
     Ok(Running { reply, requests })
 }
 
-/// Prints it.
 pub(super) fn print(
     input: &Input,
     selection: &Selection,
@@ -90,7 +88,7 @@ impl Running {
         self.reply.answer.folded(&self.reply.state)
     }
 
-    /// What was looked at, and what of it no tick met.
+    /// What was looked at, and how much of it no tick sampled.
     fn headline(&self) -> String {
         let reply = &self.reply;
         let (ran, without, ticks) = reply.answer.sums();

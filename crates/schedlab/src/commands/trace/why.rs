@@ -92,7 +92,6 @@ impl Args {
     }
 }
 
-/// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Args { comm, regex, cgroup, .. } = args;
     let selection = Selection::named(comm.clone(), regex.clone(), cgroup.clone());
@@ -149,7 +148,7 @@ struct Total {
 impl Total {
     /// What it was, in a sentence, with who was on the CPU meanwhile.
     fn said(&self, walked: &Walked<'_>) -> String {
-        let what = walked.said((self.doing, self.task, self.stack));
+        let what = walked.said(self.doing, self.task, self.stack);
         let instead = self.instead.as_ref();
         match instead.and_then(|instead| ran_instead::in_shares(instead, walked.state)) {
             Some(instead) => format!("{what}; meanwhile {instead}"),
@@ -199,7 +198,7 @@ pub(crate) use requests::Document as RequestsDocument;
 pub(crate) struct Document<'a> {
     #[serde(flatten)]
     head: Head,
-    /// The task.
+    /// Whose interval it is.
     #[serde(flatten)]
     task: Named,
     #[serde(flatten)]
@@ -248,7 +247,7 @@ pub(crate) struct Entry<'a> {
 
 impl Entry<'_> {
     fn said(&self) -> String {
-        self.walked.said((self.spent.doing, self.spent.task, self.spent.stack))
+        self.walked.said(self.spent.doing, self.spent.task, self.spent.stack)
     }
 }
 
@@ -289,8 +288,7 @@ impl<'a> Walked<'a> {
     }
 
     /// What a task did, in a sentence. Another task than the one that is asked about stands in its chain of wakers.
-    fn said(&self, what: (Doing, TaskId, Option<StackId>)) -> String {
-        let (doing, task, stack) = what;
+    fn said(&self, doing: Doing, task: TaskId, stack: Option<StackId>) -> String {
         let waker = if task == self.asked { "" } else { "waker " };
         let who = format!("{waker}{}", Named::of(task, self.state));
         doing.sentence(&who) + &blocked::words(stack, self.stacks)

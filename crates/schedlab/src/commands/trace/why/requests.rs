@@ -70,7 +70,7 @@ pub(super) fn run(
 
 /// Waits for locks that the text names.
 const LOCK_WAITS: usize = 3;
-/// Kinds of requests that are looked at for the slowest: each takes a pass over the trace.
+/// The slowest request is searched among this many kinds: each takes a pass over the trace.
 const KINDS_MAX: usize = 4;
 
 /// What the slowest request of chosen tasks was spent on, in a sentence; `None` if the trace holds no requests.
@@ -177,7 +177,7 @@ pub(crate) struct Document<'a> {
     slowest: Option<Mean>,
     /// The mean request of the middle 10 %; `null` of fewer than 20 requests.
     middle: Option<Mean>,
-    /// One request in order of time.
+    /// One request, with its parts in order of time.
     request: One<'a>,
 }
 
@@ -185,7 +185,7 @@ impl json::Document for Document<'_> {
     const ID: &'static str = "schedlab/trace-why-mark/1";
 }
 
-/// The mean of some requests.
+/// What requests of about the same length were spent on, in the mean.
 #[derive(Serialize, JsonSchema)]
 struct Mean {
     requests: usize,
@@ -209,7 +209,7 @@ struct MeanPart {
     said: &'static str,
 }
 
-/// One request.
+/// The request that `--nth` chooses.
 #[derive(Serialize, JsonSchema)]
 struct One<'a> {
     /// Which by length; 1 is the longest.
