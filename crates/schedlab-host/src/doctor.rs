@@ -145,7 +145,7 @@ fn realtime() -> Check {
             let period = read("sched_rt_period_us");
             let guard = match runtime.trim() {
                 "-1" => "no throttling".to_owned(),
-                runtime => format!("throttled at {runtime} of {} us", period.trim()),
+                runtime => format!("throttled at {runtime} of {} µs", period.trim()),
             };
             Check::yes(name, what, format!("SCHED_FIFO works, {guard}"))
         }

@@ -80,7 +80,7 @@ impl TraceError {
 
     /// This error, naming `to` where it named `part`: `to` was written under the name `part` first.
     #[must_use]
-    pub(crate) fn of(self, part: &Path, to: &Path) -> Self {
+    pub fn of(self, part: &Path, to: &Path) -> Self {
         match self.kind {
             TraceErrorKind::Io | TraceErrorKind::Target if self.path == part => {
                 Self { path: to.to_owned(), ..self }

@@ -137,11 +137,16 @@ impl Command {
 /// forgotten, the parser takes the command's words for our own, and what it says of them helps nobody.
 pub(crate) fn with_advice(mut error: clap::Error, arguments: &[OsString]) -> clap::Error {
     use clap::error::ErrorKind::{
-        ArgumentConflict, InvalidSubcommand, MissingRequiredArgument, UnknownArgument,
+        ArgumentConflict, InvalidSubcommand, InvalidValue, MissingRequiredArgument,
+        UnknownArgument, ValueValidation,
     };
-    if matches!(error.kind(), InvalidSubcommand | UnknownArgument)
-        && let Some(text) = crate::removed::successor(arguments, &Cli::command())
-    {
+    let words: Vec<&str> = arguments.iter().skip(1).map_while(|word| word.to_str()).collect();
+    let replaced = match error.kind() {
+        InvalidSubcommand | UnknownArgument => crate::removed::successor(&words, &Cli::command()),
+        InvalidValue | ValueValidation => removed_value(&error, &words),
+        _ => None,
+    };
+    if let Some(text) = replaced {
         return Cli::command().error(error.kind(), text);
     }
     let is_it =
@@ -153,6 +158,17 @@ pub(crate) fn with_advice(mut error: clap::Error, arguments: &[OsString]) -> cla
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     error
+}
+
+/// What replaces the value that the parser refused; `None` if it was never one.
+fn removed_value(error: &clap::Error, words: &[&str]) -> Option<String> {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    // As in `--workers <N>`.
+    let option = text(ContextKind::InvalidArg)?.split([' ', '=']).next()?;
+    crate::removed::value(words, option, text(ContextKind::InvalidValue)?)
 }
 
 /// The name of the subcommand that was typed, if a command of the user's comes last in it.

@@ -15,7 +15,6 @@ pub(crate) trait Document: Serialize + JsonSchema {
     const ID: &'static str;
 }
 
-/// A document as it is written.
 #[derive(Serialize)]
 struct Written<'d, D> {
     schema: &'static str,

@@ -437,6 +437,9 @@ fn costs(name: &MachineName) -> Result<Option<String>, String> {
     if let Some(own) = schedlab_sim::Costs::preset(file) {
         return Ok(Some(own.to_owned()));
     }
+    if let Some(removed) = crate::removed::value(&["sim", "costs"], "", file) {
+        return Err(removed);
+    }
     let own: Vec<&str> = schedlab_sim::Costs::presets().collect();
     let own = own.join(" or ");
     schedlab_sys::regular_file::text(Path::new(file)).map(Some).map_err(|error| {

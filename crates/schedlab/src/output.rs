@@ -30,8 +30,8 @@ pub(crate) fn room() -> usize {
     terminal_size::terminal_size_of(io::stdout()).map_or(ROOM, |(width, _)| width.0.into())
 }
 
-/// The width of tables in text.
-#[derive(clap::Args, Clone, Copy, Debug)]
+/// How many characters a line of a command's tables has.
+#[derive(clap::Args, Clone, Copy, Debug, Default)]
 pub(crate) struct Width {
     /// Print all columns, however long the lines become
     #[arg(long)]
@@ -61,6 +61,41 @@ pub(crate) fn wrapped(first: &str, rest: &str, text: &str, room: usize) -> Strin
         }
         lines += word;
         length += width;
+    }
+    lines
+}
+
+/// A table whose last column, by its head, is a text of any length: what does not fit goes on below, in that column.
+pub(crate) fn folded_table(table: &str, last: &str, room: usize) -> String {
+    let before = table.lines().find_map(|line| line.strip_suffix(last));
+    match before.map(|before| before.chars().count()) {
+        Some(indent) if indent < room => folded(table, indent, room),
+        _ => table.to_owned(),
+    }
+}
+
+/// A text whose lines have at most `room` characters. What does not fit goes on below, `indent` characters from the left.
+/// Lines are broken between words or frames of a stack, and a word that is longer than a line where the line ends.
+pub(crate) fn folded(text: &str, indent: usize, room: usize) -> String {
+    let mut lines = String::new();
+    for line in text.lines() {
+        let mut rest: Vec<char> = line.chars().collect();
+        while rest.len() > room {
+            // A number and its `%` stay together.
+            let ends_word = |at: &usize| match rest[*at..] {
+                [' ', next, ..] => next != '%',
+                ['<', '-', ..] => true,
+                _ => false,
+            };
+            let end = (indent + 1..=room).rev().find(ends_word).unwrap_or(room.max(indent + 1));
+            let more = rest.split_off(end);
+            lines.extend(rest);
+            let more = more.into_iter().skip_while(|letter| *letter == ' ');
+            rest = std::iter::repeat_n(' ', indent).chain(more).collect();
+            lines.push('\n');
+        }
+        lines.extend(rest);
+        lines.push('\n');
     }
     lines
 }
@@ -104,7 +139,7 @@ impl<W: Write> Write for Plain<W> {
     }
 }
 
-/// How many bytes end with a whole character, or with what is none.
+/// The length of the longest beginning that does not end within a character.
 fn whole_characters(bytes: &[u8]) -> usize {
     match std::str::from_utf8(bytes) {
         // No length: the bytes end within a character.
@@ -154,6 +189,17 @@ mod tests {
                 assert!(!text.contains(stream), "{}: use crate::output", file.display());
             }
         }
+    }
+
+    #[test]
+    fn a_long_line_goes_on_below_its_last_column() {
+        let table = "time  what\n1 ms  blocked in a<-bc<-def\n";
+        let narrow = "time  what\n1 ms  blocked\n      in a<-bc\n      <-def\n";
+        assert_eq!(folded_table(table, "what", 15), narrow);
+        assert_eq!(folded_table(table, "what", 80), table);
+        assert_eq!(folded_table(table, "what", usize::MAX), table);
+        assert_eq!(folded_table(table, "where", 15), table);
+        assert_eq!(folded("a abcdefgh i\n", 2, 6), "a abcd\n  efgh\n  i\n");
     }
 
     #[test]

@@ -270,14 +270,13 @@ pub(super) fn too_short(name: &str, seen: Seen, period: Nanos) -> Option<Warning
     if phase.0 * SHORT >= period.0 || fits >= period {
         return None;
     }
-    let us = |time: Nanos| time.0.div_ceil(1_000);
     let what = format!(
-        "node {name} is slower than requested, by up to a third: its tasks compute for {} us at a \
-         time, and burns come every {} us",
-        us(phase),
-        us(period)
+        "node {name} is slower than requested, by up to a third: its tasks compute for {} at a time, and \
+         burns come every {}",
+        phase.readable(),
+        period.readable()
     );
-    Some(Warning::new("phases-short", what, format!("use --period {}us", us(fits))))
+    Some(Warning::new("phases-short", what, format!("use --period {}us", fits.0.div_ceil(1_000))))
 }
 
 #[cfg(test)]

@@ -153,6 +153,8 @@ impl TextTable {
         for run in columns.chunk_by(|a, b| group(a.0) == group(b.0)) {
             let room = run.iter().map(|(_, width)| width + 2).sum::<usize>() - 2;
             let _ = match run.first().and_then(|(at, _)| group(*at)) {
+                // A name as wide as its columns leaves no place for a line.
+                Some(name) if name.chars().count() >= room => write!(line, "{name}  "),
                 Some(name) => write!(line, "{:-<room$}  ", format!("{name} ")),
                 None => write!(line, "{:room$}  ", ""),
             };

@@ -106,7 +106,6 @@ struct Gather {
     output: PathBuf,
 }
 
-/// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.action {
         Action::Plan(plan) => plan.read()?.freeze().map(|_| ExitCode::SUCCESS),

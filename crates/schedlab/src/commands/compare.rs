@@ -16,6 +16,7 @@ use super::result_file::{add_to_summary, check_place, save};
 use super::run::known_metric;
 use super::verdicts::{print_text, refuse_drift};
 use crate::json;
+use crate::output::{Width, folded};
 use choices::Choices;
 use commands::Measured;
 use difference::Difference;
@@ -100,6 +101,8 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    width: Width,
+    #[command(flatten)]
     export: Export,
     #[command(flatten)]
     measured: Measured,
@@ -111,13 +114,13 @@ pub(crate) struct Args {
 #[derive(Clone, Default)]
 struct Set {
     name: String,
-    /// Where it is, if names are the same.
+    /// What tells it from another set of the same name.
     path: String,
     runs: Vec<StoredRun>,
     looks: Looks,
     /// The metric that its experiment names first.
     measure: Option<String>,
-    /// The values of the parameters of a command.
+    /// What `-L` and `-P` put into the command, by the name of the parameter.
     parameters: BTreeMap<String, String>,
 }
 
@@ -170,11 +173,20 @@ impl json::Document for Document<'_> {
     const ID: &'static str = "schedlab/compare/1";
 }
 
-/// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { folders, blocks, fail_if, metrics, margin, markdown, junit, json, .. } = args;
-    let Args { allow_failures, allow_drift, measured, sides, interleave, github, export, .. } =
-        args;
+    let Args {
+        allow_failures,
+        allow_drift,
+        measured,
+        sides,
+        interleave,
+        github,
+        export,
+        width,
+        ..
+    } = args;
+    let room = width.room();
     if interleave && folders.len() != 2 {
         return Err(UsageError("--interleave: give two folders".into()).into());
     }
@@ -224,7 +236,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     export.write(&sets)?;
     if let ([one], true) = (&sets[..], is_measured) {
-        return tell_alone(one, github, stopped);
+        return tell_alone(one, github, stopped, room);
     }
     if let Some(why) = sets::of_different_hosts(&folders, &sets) {
         anyhow::bail!("cannot compare these results: {why}");
@@ -255,7 +267,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if !fail_if.is_empty() && !allow_drift {
         refuse_drift(pairs.iter().flat_map(|pair| &pair.comparisons))?;
     }
-    print(&pairs, markdown, json)?;
+    print(&pairs, markdown, json, room)?;
     if is_measured {
         tell_warnings(&sets)?;
     }
@@ -284,8 +296,8 @@ fn tell_warnings(sets: &[Set]) -> std::io::Result<()> {
 }
 
 /// Prints how long a command alone takes; with the exit code.
-fn tell_alone(one: &Set, github: bool, stopped: bool) -> anyhow::Result<ExitCode> {
-    summary::print(one)?;
+fn tell_alone(one: &Set, github: bool, stopped: bool, room: usize) -> anyhow::Result<ExitCode> {
+    summary::print(one, room)?;
     if github {
         add_to_summary(&export::markdown_of(std::slice::from_ref(one)))?;
     }
@@ -312,27 +324,34 @@ fn pair(blocks: &[(&Set, &Set)], asked: &CompareOptions) -> Pair {
     Pair { before, after, comparisons, placebos: Vec::new(), choices: None, difference: None }
 }
 
-fn print(pairs: &[Pair], markdown: bool, json: bool) -> anyhow::Result<()> {
+fn print(pairs: &[Pair], markdown: bool, json: bool, room: usize) -> anyhow::Result<()> {
     if json {
         for Pair { before, after, comparisons, placebos, choices, difference } in pairs {
             let answer = answer(comparisons, after);
             let choices = choices.as_ref();
             let difference = difference.as_ref();
-            let told =
-                Document { before, after, answer, comparisons, placebos, choices, difference };
-            json::print(&told)?;
+            json::print(&Document {
+                before,
+                after,
+                answer,
+                comparisons,
+                placebos,
+                choices,
+                difference,
+            })?;
         }
     } else if markdown {
         crate::output::stdout().write_all(markdown::markdown(pairs).as_bytes())?;
     } else {
         for pair in pairs {
-            print_text(&pair.comparisons, &pair.before, &pair.after)?;
+            print_text(&pair.comparisons, &pair.before, &pair.after, room)?;
             if let Some(difference) = &pair.difference {
-                let told = difference.text([&pair.before, &pair.after]);
-                writeln!(crate::output::stdout(), "{told}")?;
+                let text = difference.text([&pair.before, &pair.after]);
+                crate::output::stdout().write_all(folded(&text, 2, room).as_bytes())?;
             }
             if let Some(choices) = &pair.choices {
-                choices.print(&mut crate::output::stdout(), [&pair.before, &pair.after])?;
+                let sides = [&*pair.before, &*pair.after];
+                choices.print(&mut crate::output::stdout(), sides, room)?;
             }
         }
     }

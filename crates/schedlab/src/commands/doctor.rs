@@ -33,7 +33,6 @@ impl json::Document for Document {
     const ID: &'static str = "schedlab/doctor/1";
 }
 
-/// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { short, restore, json } = args;
     if restore {

@@ -63,23 +63,36 @@ enum Picture {
 
 pub(crate) use names::{dat2graph2, running_waiting};
 
-/// Draws a window of traces, a row for each CPU, under their names and a title: from and to are times since they began. An event is marked.
+/// A window of several traces, which are drawn below each other.
+pub(crate) struct CoresWindow<'a> {
+    pub(crate) files: &'a [PathBuf],
+    /// Where it begins and ends, since each trace began.
+    pub(crate) from: Nanos,
+    pub(crate) to: Nanos,
+    pub(crate) title: String,
+    /// The event that is marked.
+    pub(crate) mark: String,
+}
+
+/// Draws a row for each CPU of each trace.
 pub(crate) fn cores_of(
-    files: &[PathBuf],
-    (from, to): (Nanos, Nanos),
-    (output, ground): (&Path, ThemeOption),
-    title: &str,
-    mark: String,
+    window: CoresWindow<'_>,
+    output: &Path,
+    ground: ThemeOption,
 ) -> anyhow::Result<()> {
-    let mut common = Common { ground, ..Common::for_file(output.to_owned()) };
-    (common.min, common.max) = (Some(from.into()), Some(to.into()));
-    common.title = Some(title.to_owned());
+    let CoresWindow { files, from, to, title, mark } = window;
+    let common = Common {
+        ground,
+        min: Some(from.into()),
+        max: Some(to.into()),
+        title: Some(title),
+        ..Common::for_file(output.to_owned())
+    };
     let view = cores::View { mark: vec![mark], ..cores::View::default() };
     let (scene, _) = cores::draw(files, &common, &view, None)?;
     common.save(&scene).map(drop)
 }
 
-/// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.picture {
         Picture::Cores(args) => cores::run(&args),
@@ -403,7 +416,7 @@ impl Drawn {
         doubt.map(|warning| warning.what.clone())
     }
 
-    /// Takes another trace of the same picture in.
+    /// Adds what another trace of the same picture has.
     pub(crate) fn join(&mut self, other: Self) {
         self.cpus += other.cpus;
         self.tasks += other.tasks;

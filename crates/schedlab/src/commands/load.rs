@@ -21,6 +21,7 @@ pub(crate) use repeat::perform;
 use crate::commands::UsageError;
 use crate::json::{self, Schema};
 use crate::machines;
+use crate::removed;
 use anyhow::Context as _;
 use schedlab_model::Setting;
 use schedlab_workload::getopt;
@@ -119,6 +120,7 @@ const OWN: &[OptionDoc] = &[
          without locks, over OPTION=VALUE,VALUE (threads=2,4,8; rps=500,1000)",
     ),
     option("seed", Kind::Number(0, u64::MAX >> 1), "1", "seed of all random numbers"),
+    option("wide", Kind::Flag, "false", "print all columns, however long the lines become"),
     option("time-limit", Kind::Duration(1_000_000_000), "", "stop the run after this time"),
     option("help", Kind::Flag, "false", "print the options of the workload"),
 ];
@@ -190,10 +192,13 @@ fn words_of(
 ) -> anyhow::Result<(&'static Workload, BTreeMap<String, String>)> {
     let workload = workloads::find(name).map_err(usage)?;
     let table: Vec<OptionDoc> = [own, workload.options, COMMON].concat();
-    let mut typed = getopt::read(&table, rest).map_err(|error| match error.hint(&table) {
-        none if none.is_empty() => usage(error),
-        meant => usage(format!("{error}; {meant}")),
-    })?;
+    let mut typed = getopt::read(&table, rest).map_err(|error| mistyped(name, &error, &table))?;
+    let mut values = typed.options.iter();
+    if let Some(text) = values
+        .find_map(|(option, value)| removed::value(&["load", name], &format!("--{option}"), value))
+    {
+        return Err(usage(text));
+    }
     match (name, &typed.operands[..]) {
         (_, []) => {}
         // What the file says is part of the run's identity: the spec holds it, not its path.
@@ -222,6 +227,20 @@ fn words_of(
     Ok((workload, typed.options))
 }
 
+/// The error about words that are not options of the workload: with the successor of one that is gone, or with the option
+/// that was probably meant.
+fn mistyped(workload: &str, error: &getopt::Mistyped, table: &[OptionDoc]) -> anyhow::Error {
+    if let getopt::Mistyped::NoLong(option) = error
+        && let Some(text) = removed::option(&["load", workload], &format!("--{option}"))
+    {
+        return usage(text);
+    }
+    match error.hint(table) {
+        none if none.is_empty() => usage(error),
+        meant => usage(format!("{error}; {meant}")),
+    }
+}
+
 fn usage(error: impl std::fmt::Display) -> anyhow::Error {
     anyhow::Error::new(UsageError(error.to_string()))
 }
@@ -236,7 +255,6 @@ pub(crate) fn documents() -> Vec<Schema> {
     ]
 }
 
-/// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { words } = args;
     let first = words.first().map(String::as_str);
@@ -278,6 +296,11 @@ fn catalogue() -> String {
     text
 }
 
+/// Characters of a line of the text.
+fn room(wanted: &Wanted) -> usize {
+    if wanted.own.flag("wide") { usize::MAX } else { crate::output::room() }
+}
+
 /// The file that the trace goes to, where one is wanted.
 fn trace_file(wanted: &Wanted) -> Option<PathBuf> {
     Some(wanted.own.text("trace")).filter(|text| !text.is_empty()).map(PathBuf::from)
@@ -295,5 +318,17 @@ mod tests {
             let theirs = workload.options.iter().chain(COMMON).filter_map(|doc| doc.short);
             assert!(theirs.clone().all(|letter| !letters.contains(&letter)), "{}", workload.name);
         }
+    }
+
+    #[test]
+    fn an_option_of_a_workload_that_is_gone_names_its_successor() {
+        for line in ["jobs --queues one-token", "jobs --emergency pause", "jobs --emergency=pause"]
+        {
+            let said = workload_of(line).unwrap_err().to_string();
+            assert!(said.contains("` is now `"), "{line}: {said}");
+        }
+        let said = workload_of("hackbench --queues one-token").unwrap_err().to_string();
+        assert!(!said.contains("is now"), "{said}");
+        assert!(workload_of("jobs --emergency shed").is_ok());
     }
 }

@@ -274,7 +274,6 @@ enum AtSize {
     Overwrite,
 }
 
-/// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match &args.ssh.ssh {
         Some(host) => elsewhere::run(&args, host),
@@ -602,7 +601,7 @@ pub(super) fn finish(dir: &Path, output: &Path, json: bool) -> anyhow::Result<()
     finish_with(dir, output, None, json).map(drop)
 }
 
-/// The same, with the marks that loads put so far beside `marks`.
+/// The same, with the marks that loads have written so far into files beside `marks`.
 fn finish_with(
     dir: &Path,
     output: &Path,
@@ -699,7 +698,7 @@ fn said_of_stacks(stacks: RecordedStacks, events: u64) -> String {
     format!("stacks of programs: {all}, {share:.1} % of them cut; {each:.1} KiB an event")
 }
 
-/// What was recorded of locks, and what that took.
+/// A sentence about the recorded locks, and about what it cost to record them.
 fn said_of_locks(locks: RecordedLocks, events: u64) -> String {
     let RecordedLocks { calls, contentions, bytes, call_ns, other_call_ns } = locks;
     let share = 100.0 * (2 * (calls + contentions)) as f64 / events.max(1) as f64;

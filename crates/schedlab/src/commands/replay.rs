@@ -1,7 +1,7 @@
 //! `schedlab replay`: what a recorded trace would have been on another scheduler.
 //!
 //! The trace becomes a demand. The machine that is most like the recorded one performs it, then the machine that was
-//! asked for does. The three are laid side by side: the first pair is the fidelity, the second pair the answer.
+//! plan for does. The three are laid side by side: the first pair is the fidelity, the second pair the answer.
 
 mod document;
 mod pictures;
@@ -16,8 +16,9 @@ use super::UsageError;
 use super::result_file::{ThemeOption, save};
 use crate::json;
 use crate::machines;
+use crate::output::Width;
 use anyhow::{Context as _, anyhow, bail};
-use runs::{Asked, Runs};
+use runs::{ReplayPlan, Runs};
 use schedlab_model::{Nanos, Setting};
 use schedlab_replay::{Infer, Inferred, Options};
 use schedlab_timeline::{Cut, WithArguments, ask_within};
@@ -106,9 +107,10 @@ pub(crate) struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    width: Width,
 }
 
-/// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let options = Options {
         switch: args.switch_cost,
@@ -133,8 +135,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let settings = read(&args.set, "--set")?;
     let recorded = read(&args.recorded, "--recorded")?;
     let base = base(args);
-    let asked = Asked::of(&args.file, base?, args.on.as_ref(), (recorded, settings), args.warm_up);
-    if inferred.demand.length <= asked.warm_up && asked.warm_up == args.warm_up {
+    let base = base?;
+    let on = args.on.clone().unwrap_or_else(|| base.clone());
+    let change = (on != base || !settings.is_empty()).then_some((on, settings));
+    let file = args.file.clone();
+    let plan = ReplayPlan { file, base, recorded, change, warm_up: args.warm_up };
+    if inferred.demand.length <= plan.warm_up && plan.warm_up == args.warm_up {
         let length = inferred.demand.length;
         let warm = args.warm_up;
         bail!(UsageError(format!(
@@ -144,19 +150,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         )));
     }
     if let Some(search) = &args.search {
-        return search::run(&inferred, &asked, search);
+        return search::run(&inferred, &plan, search, args.width.room());
     }
-    let runs = Runs::perform(&inferred, &asked)?;
+    let runs = Runs::perform(&inferred, &plan)?;
     if let Some(path) = &args.output {
         write(path, &runs)?;
     }
     if let Some(folder) = &args.draw {
-        pictures::draw((folder, args.ground), &args.file, &runs)?;
+        pictures::draw(folder, args.ground, &args.file, &runs)?;
     }
     if args.json {
         json::print(&Document::of(&inferred, &runs))?;
     } else {
-        super::trace::form::print_text(&text::of(&args.file, &inferred, &runs, args.top))?;
+        let limits = text::Limits { rows: args.top, room: args.width.room() };
+        super::trace::form::print_text(&text::of(&args.file, &inferred, &runs, limits))?;
         text::notes(&inferred.warnings);
     }
     Ok(ExitCode::SUCCESS)
@@ -170,15 +177,15 @@ pub(crate) fn infer(
 ) -> anyhow::Result<Inferred> {
     let mut source = schedlab_trace::open_with(file, &schedlab_trace::Options::all_cpus())?;
     let question = Infer::new(source.info(), options);
-    let told = || file.display().to_string();
+    let name = || file.display().to_string();
     let cut = Cut { from: None, to: until };
     let reply = if question.wants_arguments() {
         // To read arguments costs time: only traces that hold what the rules use are read with them.
         let with = schedlab_trace::Options { arguments: true, ..Default::default() };
         source = schedlab_trace::open_with(file, &with)?;
-        ask_within(&mut *source, cut, WithArguments(question)).with_context(told)?
+        ask_within(&mut *source, cut, WithArguments(question)).with_context(name)?
     } else {
-        ask_within(&mut *source, cut, question).with_context(told)?
+        ask_within(&mut *source, cut, question).with_context(name)?
     };
     let mut inferred = reply.answer;
     if inferred.demand.actors.is_empty() {
@@ -197,9 +204,9 @@ fn setting(option: &str, text: &str) -> anyhow::Result<Setting> {
 }
 
 fn write(path: &Path, runs: &Runs) -> anyhow::Result<()> {
-    let kept = runs.changed.as_ref().map_or(&runs.replayed.kept, |changed| &changed.kept);
-    let info = schedlab_model::EventSource::info(kept);
-    let written = EventWriter::write_all(path, info, kept.events());
+    let source = runs.changed.as_ref().map_or(&runs.replayed.source, |changed| &changed.source);
+    let info = schedlab_model::EventSource::info(source);
+    let written = EventWriter::write_all(path, info, source.events());
     written.with_context(|| path.display().to_string())
 }
 

@@ -31,7 +31,6 @@ pub(crate) struct Args {
     title: Option<String>,
 }
 
-/// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { folders, output, parquet, title } = args;
     let first = &folders[0];

@@ -1,4 +1,4 @@
-//! Runs that are measured against each other: in rounds, each round in an order of its own.
+//! Runs that are compared with each other, in rounds: each round has all of them in another order.
 
 use super::load::perform;
 use schedlab_experiment::{Hooks, Machines, Place, Plan, Planned, Point, RunId, StoredRun};

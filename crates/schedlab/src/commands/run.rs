@@ -190,8 +190,8 @@ pub(crate) struct Concluded {
     has_failed_claim: bool,
 }
 
-/// Writes the report of what is stored, and tells the answer, in tables of at most `room` columns; none while runs are
-/// `open`.
+/// Writes the report of the stored runs, and prints the answer, in tables of at most `room` columns. While runs are
+/// `open`, there is none.
 pub(crate) fn conclude(
     experiment: &Experiment,
     results: &Path,
@@ -230,7 +230,7 @@ fn tell_answer(
 ) -> anyhow::Result<()> {
     let runs = &stored.runs;
     let answer = match open {
-        // A verdict on some of the runs would be one look more.
+        // A verdict now would be one more look at the data, and later verdicts less sure.
         true => vec![format!("No answer yet: {} runs are done, and more are planned.", runs.len())],
         false => answer::lines(experiment, runs, &stored.looks),
     };

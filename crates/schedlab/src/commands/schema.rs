@@ -12,7 +12,6 @@ pub(crate) struct Args {
     name: Option<String>,
 }
 
-/// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let all = super::documents();
     let mut out = crate::output::stdout();

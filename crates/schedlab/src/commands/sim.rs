@@ -46,9 +46,12 @@ fn costs(name: Option<&str>) -> anyhow::Result<ExitCode> {
     let mut out = crate::output::stdout();
     match name {
         Some(name) => {
-            let own: Vec<&str> = Costs::presets().collect();
             let text = Costs::preset(name).ok_or_else(|| {
-                anyhow!("unknown file of costs '{name}': use {}", own.join(" or "))
+                let own: Vec<&str> = Costs::presets().collect();
+                let removed = crate::removed::value(&["sim", "costs"], "", name);
+                let unknown =
+                    || format!("unknown file of costs '{name}': use {}", own.join(" or "));
+                anyhow::Error::msg(removed.unwrap_or_else(unknown))
             })?;
             writeln!(out, "{text}")?;
         }

@@ -5,12 +5,13 @@ mod running;
 
 use super::UsageError;
 use crate::json::{self, Schema};
+use crate::output::folded;
 use schedlab_host::knobs::{Changes, Tree};
 use schedlab_host::slow::{
     self, Assignment, Ended, Lateness, METHODS, Measured, Method, Node, Noise, Plan, Request,
     Session, SlowError, Speed, Support, Wakeups,
 };
-use schedlab_model::{Nanos, Setting, Warning};
+use schedlab_model::{Nanos, Setting, Unit, Warning, percentage, readable};
 use schedlab_sys::guard::Guard;
 use schedlab_sys::signal;
 use schedlab_workload::nodes::{self, NodesFile};
@@ -51,7 +52,7 @@ pub(crate) struct Args {
     #[arg(value_name = "NODES.toml|SPEED", conflicts_with = "cpu")]
     nodes: Option<PathBuf>,
     #[command(flatten)]
-    how: How,
+    how: Slowing,
     /// The command to run slowed
     #[arg(last = true, value_name = "CMD")]
     command: Vec<String>,
@@ -59,7 +60,7 @@ pub(crate) struct Args {
 
 /// Options that starting and attaching share.
 #[derive(clap::Args)]
-pub(crate) struct How {
+pub(crate) struct Slowing {
     /// CPUs and their speed, as in 1-3=75%, 0=1200MHz (repeatable)
     #[arg(long, value_name = "CPUS=SPEED", value_parser = slow::assignment)]
     cpu: Vec<Assignment>,
@@ -122,7 +123,6 @@ pub(crate) struct How {
 /// A session that nobody ends, ends itself.
 const TIME_LIMIT: Nanos = Nanos::from_secs(12 * 3600);
 
-/// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(command) = args.running {
         return running::run(command);
@@ -142,9 +142,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
                 ));
             }
             let cpus = placed(path.to_str().unwrap_or_default(), "the command")?;
-            let how = How { cpu: cpus, ..args.how };
+            let how = Slowing { cpu: cpus, ..args.how };
             let request = from_options(&how, Node { commands: commands(), ..Node::default() })?;
             return session(request, &how);
+        }
+        Some(path) if path.as_os_str() == "machine" && !path.exists() => {
+            let all = crate::cli::command();
+            let gone = crate::removed::successor(&["slow", "machine"], &all);
+            return Err(UsageError(gone.unwrap_or_default()).into());
         }
         Some(path) => from_file(path, &args.how, &args.command)?,
         None => from_options(&args.how, Node { commands: commands(), ..Node::default() })?,
@@ -159,12 +164,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 /// Whether it is a speed, as no file of nodes and no process is called.
 fn is_speed(text: &str) -> bool {
-    percent(text).is_some() || text.starts_with("like:") || is_clock(text)
-}
-
-/// The number of `30%`.
-fn percent(text: &str) -> Option<f64> {
-    text.strip_suffix('%')?.trim_end().parse().ok()
+    percentage(text).is_some() || text.starts_with("like:") || is_clock(text)
 }
 
 /// CPUs for a speed: one, or as many as work of this many percent of one CPU needs, each at the same speed. 150 % is two
@@ -172,7 +172,7 @@ fn percent(text: &str) -> Option<f64> {
 fn placed(speed: &str, who: &str) -> anyhow::Result<Vec<Assignment>> {
     let support = Support::here();
     let most = support.allowed.len();
-    let percent = match percent(speed) {
+    let percent = match percentage(speed) {
         Some(percent) => percent,
         None => {
             let cpu = slow::last(&support.allowed, 1).iter().next().unwrap_or_default();
@@ -187,7 +187,7 @@ fn placed(speed: &str, who: &str) -> anyhow::Result<Vec<Assignment>> {
     }
     let count = (percent / 100.0).ceil();
     let speed = format!("{}%", percent / count).parse().map_err(UsageError)?;
-    let Some(cpus) = slow::free(&support.allowed, count as usize).map_err(told)? else {
+    let Some(cpus) = slow::free(&support.allowed, count as usize).map_err(failure)? else {
         anyhow::bail!(
             "{count} CPUs are needed, and other sessions slow the rest: end one (`schedlab slow status`)"
         );
@@ -201,10 +201,11 @@ fn list_methods() -> anyhow::Result<ExitCode> {
     let mut out = crate::output::stdout();
     let support = Support::here();
     writeln!(out, "{:<16}hogs if available; prints its choice and the reason", "auto")?;
+    let room = crate::output::room();
     for (_, name, about) in METHODS {
-        writeln!(out, "{name:<16}{about}")?;
+        write!(out, "{}", folded(&format!("{name:<16}{about}"), 16, room))?;
         if let Err(why) = slow::offered(name, &support) {
-            writeln!(out, "{:<16}not here: {why}", "")?;
+            write!(out, "{}", folded(&format!("{:<16}not here: {why}", ""), 18, room))?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -226,7 +227,7 @@ fn method(name: &str) -> anyhow::Result<Option<Method>> {
 }
 
 /// A request for one node, `all`, of whose tasks `node` tells.
-fn from_options(how: &How, node: Node) -> anyhow::Result<Request> {
+fn from_options(how: &Slowing, node: Node) -> anyhow::Result<Request> {
     let speeds = slow::speeds(&how.cpu).map_err(UsageError)?;
     let bind = node.has_tasks() && !how.unbound;
     if how.show_node && !Support::here().root {
@@ -239,7 +240,7 @@ fn from_options(how: &How, node: Node) -> anyhow::Result<Request> {
     Ok(with_options(request, how))
 }
 
-fn from_file(path: &Path, how: &How, command: &[String]) -> anyhow::Result<Request> {
+fn from_file(path: &Path, how: &Slowing, command: &[String]) -> anyhow::Result<Request> {
     if !command.is_empty() {
         let named = path.display();
         let error = if path.exists() {
@@ -285,7 +286,7 @@ fn read_nodes(path: &Path) -> anyhow::Result<NodesFile> {
     Ok(nodes::parse(&text, &slow::speed_of).map_err(|error| there(error.to_string()))?)
 }
 
-fn with_options(mut request: Request, how: &How) -> Request {
+fn with_options(mut request: Request, how: &Slowing) -> Request {
     request.period = how.period.or(request.period);
     request.quota_period = how.quota_period;
     request.follows = true;
@@ -302,10 +303,10 @@ fn with_options(mut request: Request, how: &How) -> Request {
 }
 
 /// Applies a request, runs it to its end and undoes it.
-fn session(request: Request, how: &How) -> anyhow::Result<ExitCode> {
+fn session(request: Request, how: &Slowing) -> anyhow::Result<ExitCode> {
     let support = Support::here();
     let has_commands = request.nodes.iter().any(|node| !node.commands.is_empty());
-    let plan = request.plan(&support).map_err(told)?;
+    let plan = request.plan(&support).map_err(failure)?;
     if !plan.why.is_empty() {
         note(&format!("method {}: {}", plan.method, plan.why));
     }
@@ -326,7 +327,7 @@ fn session(request: Request, how: &How) -> anyhow::Result<ExitCode> {
             note(&error.to_string());
             return Ok(after(signals.caught().unwrap_or(2)));
         }
-        Err(error) => return Err(told(error)),
+        Err(error) => return Err(failure(error)),
     };
     tell(&session, how.json);
     if !has_commands {
@@ -347,7 +348,7 @@ fn session(request: Request, how: &How) -> anyhow::Result<ExitCode> {
     for failed in session.finish().into_iter().chain(undone) {
         note(&format!("cannot undo (use `schedlab doctor --restore`): {failed}"));
     }
-    match ended.map_err(told)? {
+    match ended.map_err(failure)? {
         Ended::Commands(code) => Ok(ExitCode::from(u8::try_from(code).unwrap_or(1))),
         Ended::Interrupted(signal) => Ok(after(signal)),
         Ended::Targets => {
@@ -412,7 +413,7 @@ pub(crate) fn documents() -> Vec<Schema> {
     ]
 }
 
-/// A line for machines: the standard output is the command's.
+/// Prints JSON as a line on stderr: stdout belongs to the slowed command.
 fn line<D: json::Document>(document: &D) {
     let text = json::line(document).expect("plain values");
     let _ = writeln!(crate::output::stderr(), "{text}");
@@ -462,16 +463,13 @@ fn tell(session: &Session, json: bool) {
 
 /// What a method does to wakeups: measured, and as it is made.
 fn tell_wakeups(one: &Wakeups) {
+    let time = |ns: f64| readable(ns, Unit::Nanoseconds);
     let late = |at: &Lateness| {
-        format!(
-            "{:.0} us at the median, {:.0} us at p99",
-            at.latency_ns_p50 / 1e3,
-            at.latency_ns_p99 / 1e3
-        )
+        format!("{} at the median, {} at p99", time(at.latency_ns_p50), time(at.latency_ns_p99))
     };
     let bound = one.added_ns_max.map_or_else(
         || "the method has no bound".to_owned(),
-        |bound| format!("it adds up to {} by its making", Nanos(bound)),
+        |bound| format!("it adds up to {} by its making", Nanos(bound).readable()),
     );
     note(&format!(
         "CPU {}: tasks wake {} late, before {}; {bound}",
@@ -482,7 +480,7 @@ fn tell_wakeups(one: &Wakeups) {
 }
 
 /// An error of the library as one of the command, with its exit code.
-fn told(error: SlowError) -> anyhow::Error {
+fn failure(error: SlowError) -> anyhow::Error {
     match error {
         SlowError::Usage(text) => UsageError(text).into(),
         other => other.into(),

@@ -89,7 +89,7 @@ fn rest(words: Vec<String>, without: &[&str]) -> Vec<String> {
 }
 
 /// A host with the program in its folder.
-pub(crate) struct Visit {
+pub(crate) struct RemoteHost {
     words: Vec<String>,
     host: String,
     keeper: Child,
@@ -106,7 +106,7 @@ pub(crate) struct Printed {
     pub(crate) code: u8,
 }
 
-impl Visit {
+impl RemoteHost {
     /// Goes to the host, and puts the program there if the same version is not.
     pub(crate) fn of(ssh: &Ssh, host: &str) -> anyhow::Result<Self> {
         let mut words: Vec<String> =
@@ -133,9 +133,9 @@ impl Visit {
         let mut said = BufReader::new(keeper.stdout.take().context("the output of ssh")?);
         let folder = String::new();
         let program = String::new();
-        let mut visit = Self { words, host: host.to_owned(), keeper, lines, folder, program };
-        visit.arrive(&mut said, file, ssh.binary.is_some())?;
-        Ok(visit)
+        let mut remote = Self { words, host: host.to_owned(), keeper, lines, folder, program };
+        remote.arrive(&mut said, file, ssh.binary.is_some())?;
+        Ok(remote)
     }
 
     fn arrive(
@@ -273,7 +273,7 @@ impl Visit {
     }
 }
 
-impl Drop for Visit {
+impl Drop for RemoteHost {
     /// Leaves nothing there.
     fn drop(&mut self) {
         drop(self.lines.take());

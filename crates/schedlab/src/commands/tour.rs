@@ -5,7 +5,7 @@
 
 use super::result_file::save;
 use super::run::{check, exit_code, perform};
-use super::{doctor, report};
+use super::{doctor, report, trace};
 use crate::machines;
 use anyhow::Context as _;
 use schedlab_experiment::{Experiment, Machines, Plan, StoredRun, runs_of};
@@ -42,7 +42,6 @@ pub(crate) struct Args {
     on: MachineName,
 }
 
-/// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut out = crate::output::stdout();
     writeln!(out, "1. What this machine allows (`schedlab doctor` says more)\n")?;
@@ -98,20 +97,10 @@ fn measured(run: &StoredRun) -> anyhow::Result<String> {
     };
     let mut source = schedlab_trace::open(&trace)?;
     let answer = schedlab_timeline::ask(source.as_mut(), Latency::new())?.answer;
-    for (name, histogram) in
-        [("wakeup latency", &answer.total.wakeup), ("run delay", &answer.total.run_delay)]
-    {
-        let at = |q: f64| schedlab_model::Nanos(histogram.quantile(q).unwrap_or(0)).readable();
-        let _ = writeln!(
-            text,
-            "  {name:<28} p50 {:>9}   p90 {:>9}   p99 {:>9}   p99.9 {:>9}   ({} waits)",
-            at(0.5),
-            at(0.9),
-            at(0.99),
-            at(0.999),
-            histogram.count(),
-        );
-    }
+    let waits = trace::latency::total(&answer, crate::output::room().saturating_sub(2));
+    waits.lines().for_each(|line| {
+        let _ = writeln!(text, "  {line}");
+    });
     Ok(text)
 }
 

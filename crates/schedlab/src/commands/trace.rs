@@ -15,7 +15,7 @@ mod info;
 pub(crate) mod input;
 #[cfg(feature = "parquet")]
 mod intervals;
-mod latency;
+pub(crate) mod latency;
 mod locality;
 mod locks;
 mod migrations;
@@ -106,7 +106,6 @@ pub(crate) fn documents() -> Vec<Schema> {
     ]
 }
 
-/// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.question {
         Question::Info(args) => info::run(&args),

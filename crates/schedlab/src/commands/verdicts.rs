@@ -1,8 +1,10 @@
 //! A comparison as text: the table, and the answer last, where the eye is.
 
 use super::UsageError;
+use crate::output::folded;
 use schedlab_experiment::analysis::{Comparison, Row, percent};
-use schedlab_experiment::report::{Table, readable, significant};
+use schedlab_experiment::report::{readable, significant};
+use schedlab_model::table::TextTable;
 use std::io::Write as _;
 
 /// Refuses to judge conditions where a drift between the sides is a part of a change.
@@ -21,15 +23,40 @@ pub(crate) fn refuse_drift<'c>(
 /// Points that are listed; of more, those with a claim and the others' count.
 const POINTS_MAX: usize = 12;
 
-/// Prints comparisons of two sets by their names.
+/// Names of sides that are longer stand above the table.
+const NAME_MAX: usize = 12;
+
+/// Prints comparisons of two sets by their names, in lines of `room` characters.
 pub(crate) fn print_text(
     comparisons: &[Comparison],
     before: &str,
     after: &str,
+    room: usize,
 ) -> anyhow::Result<()> {
     let mut out = crate::output::stdout();
-    let mut table =
-        Table::new(["metric", before, after, "runs", "change", "interval", "p", "verdict"]);
+    let sides = [("before", before), ("after", after)];
+    let are_short = sides.iter().all(|(_, name)| name.chars().count() <= NAME_MAX);
+    if !are_short {
+        for (side, name) in sides {
+            out.write_all(folded(&format!("{side}: {name}"), 4, room).as_bytes())?;
+        }
+        writeln!(out)?;
+    }
+    // A rank keeps a name that begins like one as it is; a colon would make it a group of columns.
+    let head = |(side, name): (&str, &str)| {
+        format!("0?{}", if are_short { name.replace(": ", ":") } else { side.to_owned() })
+    };
+    let [first, second] = sides.map(head);
+    let mut table = TextTable::new(&[
+        "<metric",
+        &first,
+        &second,
+        "3?runs",
+        "change",
+        "1?interval",
+        "2?p",
+        "<verdict",
+    ]);
     let mut hidden = 0;
     for judgement in comparisons.iter().flat_map(|c| &c.primary) {
         row(&mut table, &judgement.whole);
@@ -42,33 +69,34 @@ pub(crate) fn print_text(
             }
         }
     }
-    out.write_all(table.text().as_bytes())?;
+    out.write_all(table.text(0, room).as_bytes())?;
     if hidden > 0 {
         writeln!(out, "{hidden} points without a claim are not listed; --json has all.")?;
     }
     for comparison in comparisons {
         for row in comparison.rows().filter(|row| !row.note.is_empty()).take(POINTS_MAX) {
-            writeln!(out, "{}: {}.", row.name(), row.note.trim_end_matches('.'))?;
+            let note = format!("{}: {}.", row.name(), row.note.trim_end_matches('.'));
+            out.write_all(folded(&note, 2, room).as_bytes())?;
         }
     }
     writeln!(out)?;
     for comparison in comparisons {
-        writeln!(out, "{}", comparison.answer(after))?;
+        out.write_all(folded(&comparison.answer(after), 2, room).as_bytes())?;
         let look = comparison.look_sentence();
         if !look.is_empty() {
-            writeln!(out, "{look}")?;
+            out.write_all(folded(&look, 2, room).as_bytes())?;
         }
     }
     Ok(())
 }
 
-fn row(table: &mut Table, row: &Row) {
+fn row(table: &mut TextTable, row: &Row) {
     let centre = |side: &schedlab_experiment::analysis::Side| {
         let centre = side.centre.map_or("-".into(), |v| readable(v, row.metric.unit));
         if side.censored > 0 { format!("{centre} ({} cut off)", side.censored) } else { centre }
     };
     let change = &row.change;
-    table.row([
+    table.row(vec![
         row.name(),
         centre(&row.before),
         centre(&row.after),

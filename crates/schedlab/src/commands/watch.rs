@@ -122,7 +122,6 @@ const INTERVAL_MIN: Nanos = Nanos::from_millis(10);
 /// Waits of a window that are kept with their causes, for a look at single rows.
 const WORST: usize = 200;
 
-/// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     check(args)?;
     if let Some(host) = &args.ssh.ssh {
@@ -252,7 +251,6 @@ impl Watched {
         said
     }
 
-    /// The window that ended at `end`.
     fn window(&mut self, args: &Args, live: &mut Live, end: Nanos) -> anyhow::Result<Window> {
         let taken = live.take(end)?;
         let info = live.info();

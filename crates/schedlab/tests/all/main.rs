@@ -61,6 +61,7 @@ mod schemas;
 mod second_count;
 mod sim;
 mod slow;
+mod table_width;
 mod temporary;
 mod tour;
 mod trace_answers;

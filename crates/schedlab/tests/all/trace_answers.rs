@@ -508,7 +508,7 @@ fn info_shows_the_arguments_of_other_tracepoints() {
     let output = run(&["info", file]);
     let text = String::from_utf8(output.stdout).expect("text");
     let line = text.lines().find(|line| line.contains("irq_handler_entry")).expect("it is there");
-    assert!(line.contains("first: irq=7 name=xxx"), "{line}");
+    assert!(line.contains("irq_handler_entry   irq=7 name=xxx"), "{line}");
     let output = run(&["info", "--json", file]);
     let value: Value = serde_json::from_slice(&output.stdout).expect("--json prints JSON");
     let example = value["examples"]["irq_handler_entry"].as_str().expect("a text");

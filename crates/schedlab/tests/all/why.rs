@@ -140,7 +140,7 @@ fn a_wait_that_has_not_ended_is_the_first_row_of_latencies() {
     assert_eq!(first["run_delay"]["latency_ns_max_bound"], "at_least");
     assert_eq!(first["run_delay"]["count"], 0);
     assert_eq!((&worst["is_open"], &told["total"]["unfinished"]), (&true.into(), &1.into()));
-    let text = run(&["--worst", "1"]);
+    let text = run(&["--worst", "1", "--wide"]);
     assert!(text.contains("≥ 103 ms") && text.contains("and still waits"), "{text}");
     let said = "1 wait was not seen to end; the longest: victim (34) waits for at least 103 ms";
     assert!(text.contains(said), "{text}");

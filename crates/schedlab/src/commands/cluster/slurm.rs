@@ -35,7 +35,6 @@ pub(super) struct Args {
     dry_run: bool,
 }
 
-/// Runs it.
 pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let planned = args.plan.read()?;
     if !planned.experiment.may_be_shared() {

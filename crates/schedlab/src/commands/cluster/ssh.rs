@@ -46,7 +46,6 @@ pub(super) struct Args {
     ssh_command: String,
 }
 
-/// Runs it.
 pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     check(&args.hosts, &args.ssh_command)?;
     let planned = args.plan.read()?;

@@ -111,7 +111,7 @@ struct First {
     chose_before: Vec<Chosen>,
     /// What the second side chose there.
     chose_after: Vec<Chosen>,
-    /// What the placebos chose there.
+    /// Whom kernels with neutral changes chose in this situation, and how often.
     chose_placebos: Vec<Chosen>,
     /// The task that one side chose, and the other side never.
     chosen: String,

@@ -25,7 +25,6 @@ pub(crate) struct Export {
     export_markdown: Option<PathBuf>,
 }
 
-/// The document.
 #[derive(Serialize)]
 struct Document<'s> {
     results: Vec<Measured<'s>>,
@@ -112,18 +111,20 @@ fn parameters(results: &[Measured<'_>]) -> Vec<String> {
 
 fn csv(results: &[Measured<'_>]) -> String {
     let mut columns = columns! { row: Measured<'_>;
-        "command" = row.command.to_owned(), "";
-        "mean" = row.mean, "";
-        "stddev" = row.stddev, "";
-        "median" = row.median, "";
-        "user" = row.user, "";
-        "system" = row.system, "";
-        "min" = row.min, "";
-        "max" = row.max, "";
+        "command" = row.command.to_owned(), "The command as it was typed.";
+        "mean" = row.mean, "Mean time of its finished runs, in seconds.";
+        "stddev" = row.stddev, "Standard deviation of these times; empty of one run.";
+        "median" = row.median, "Their median.";
+        "user" = row.user, "Mean CPU time in user mode, in seconds.";
+        "system" = row.system, "Mean CPU time in the kernel, in seconds.";
+        "min" = row.min, "The shortest time.";
+        "max" = row.max, "The longest time.";
     };
     columns.extend(parameters(results).into_iter().map(|name| {
         let title = format!("parameter_{name}");
-        column(title, "", move |row: &Measured<'_>| row.parameters.get(&name).cloned())
+        column(title, "The value of this parameter.", move |row: &Measured<'_>| {
+            row.parameters.get(&name).cloned()
+        })
     }));
     let csv = Csv::new(&columns, false);
     results.iter().map(|one| csv.line(one)).fold(csv.head(), |text, line| text + &line)
@@ -141,7 +142,7 @@ fn markdown(results: &[Measured<'_>]) -> String {
     );
     for one in results {
         let name = one.command.replace('|', "\\|").replace('\n', " ");
-        let told = |seconds: f64| format!("{:.1}", seconds * factor);
+        let time = |seconds: f64| format!("{:.1}", seconds * factor);
         let spread = |part: f64, text: String| {
             if part > 0.0 { format!(" ± {text}") } else { String::new() }
         };
@@ -160,10 +161,10 @@ fn markdown(results: &[Measured<'_>]) -> String {
         let _ = writeln!(
             out,
             "| `{name}` | {}{} | {} | {} | {relative} |",
-            told(one.mean),
-            spread(deviation, told(deviation)),
-            told(one.min),
-            told(one.max)
+            time(one.mean),
+            spread(deviation, time(deviation)),
+            time(one.min),
+            time(one.max)
         );
     }
     out

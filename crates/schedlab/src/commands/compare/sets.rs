@@ -57,9 +57,9 @@ pub(super) fn of_different_hosts(folders: &[PathBuf], sets: &[Set]) -> Option<St
         if before.is_empty() || after.is_empty() || !before.is_disjoint(&after) {
             return None;
         }
-        let told = |hosts: BTreeSet<String>| hosts.into_iter().collect::<Vec<_>>().join(", ");
-        let before = told(before);
-        let after = told(after);
+        let listed = |hosts: BTreeSet<String>| hosts.into_iter().collect::<Vec<_>>().join(", ");
+        let before = listed(before);
+        let after = listed(after);
         let a = folders[0].display();
         let b = folders[1].display();
         Some(format!(
@@ -85,7 +85,8 @@ fn of_folder(asked: &Path) -> anyhow::Result<Set> {
         return Ok(Set { path, ..set(&name(asked), found) });
     };
     let mut found = report::stored(Path::new(folder))?;
-    let places: Vec<String> = by_place(&found.runs).iter().map(|(place, _)| told(place)).collect();
+    let places: Vec<String> =
+        by_place(&found.runs).iter().map(|(place, _)| name_of(place)).collect();
     found.runs.retain(|run| run.manifest.place.has(text));
     if found.runs.is_empty() {
         let what = format!("{folder} has no runs at '{text}'; it has {}", places.join("; "));
@@ -111,7 +112,7 @@ fn of_places(folder: &Path) -> anyhow::Result<Vec<Set>> {
         return Err(UsageError(what).into());
     }
     if places.len() > 2 {
-        let all: Vec<String> = places.iter().map(|(place, _)| told(place)).collect();
+        let all: Vec<String> = places.iter().map(|(place, _)| name_of(place)).collect();
         let what = format!(
             "{shown} has runs at {} places ({}): name two, such as {shown}@6.11 {shown}@6.12",
             places.len(),
@@ -120,7 +121,7 @@ fn of_places(folder: &Path) -> anyhow::Result<Vec<Set>> {
         return Err(UsageError(what).into());
     }
     let of = |(place, runs): (Point, Vec<StoredRun>)| {
-        let mut set = Set { path: told(&place), ..Set::new(&told(&place)) };
+        let mut set = Set { path: name_of(&place), ..Set::new(&name_of(&place)) };
         set.looks = found.looks.clone();
         set.measure = measured(&found);
         set.runs = runs;
@@ -144,7 +145,7 @@ fn by_place(runs: &[StoredRun]) -> Vec<(Point, Vec<StoredRun>)> {
     places
 }
 
-fn told(place: &Point) -> String {
+fn name_of(place: &Point) -> String {
     let parts: Vec<String> = place.iter().map(|(axis, value)| format!("{axis} {value}")).collect();
     parts.join(", ")
 }

@@ -147,7 +147,6 @@ impl Sheet {
     }
 }
 
-/// The median of values that there are.
 fn median(values: &[f64]) -> Option<f64> {
     Some(schedlab_stats::Sample::new(values.iter().copied()).ok()?.median())
 }

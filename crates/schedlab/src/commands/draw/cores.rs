@@ -165,7 +165,8 @@ impl View {
     fn lanes_of(
         &self,
         found: Option<&PowerAnswer>,
-        (window, theme): (Span, &Theme),
+        window: Span,
+        theme: &Theme,
         file: &Path,
     ) -> anyhow::Result<Vec<Lane>> {
         let made = |kind: &LaneOf| {
@@ -284,7 +285,7 @@ pub(super) fn trace(
     Ok((cores, drawn))
 }
 
-/// The rows of one trace, in the colours that `given` has for the same names; and what its colours mean.
+/// The rows of one trace, and what its colours mean. A name that `given` has keeps its colour.
 fn like(
     file: &Path,
     common: &Common,
@@ -326,7 +327,7 @@ fn like(
     let mut source = Chosen::new(window.source.as_mut(), events.clone());
     let reply = ask_within(&mut source, window.cut, question)?;
     let (RowsAnswer { mut rows, names, legend, tasks }, marks, conservation, power) = reply.answer;
-    let lanes = view.lanes_of(power.as_ref(), (window.span, theme), file)?;
+    let lanes = view.lanes_of(power.as_ref(), window.span, theme, file)?;
     view.check(&rows, &names, &reply.state, file)?;
     let mut marks = marks.unwrap_or_default();
     marks.extend(conservation.map(|found| episodes(&found, view.cpus.as_ref(), theme)));

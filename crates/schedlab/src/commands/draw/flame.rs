@@ -37,7 +37,6 @@ pub(crate) struct Args {
     common: Common,
 }
 
-/// Draws it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let common = &args.common;
     let input = Input::part_of(&args.file, common.min, common.max).with_symbols(&args.symbols);

@@ -38,7 +38,7 @@ struct Recipe {
     max: Option<String>,
     /// Width in pixels.
     width: Option<i32>,
-    /// As `--topology`.
+    /// What `--topology` of the other pictures takes: a file, or `host`.
     topology: Option<String>,
     /// Which rows, colours and marks: the options of `draw cores` by their long names.
     rows: Option<View>,

@@ -8,7 +8,8 @@ use super::show::{self, human};
 use super::{Wanted, usage};
 use crate::json;
 use schedlab_experiment::{Hooks, Machines, Plan, Planned, RunId, StoredRun};
-use schedlab_model::Unit;
+use schedlab_model::table::{Csv, TextTable, column};
+use schedlab_model::{Unit, columns};
 use schedlab_stats::Sample;
 use schedlab_workload::{Machine, RunSpec, WorkloadSpec};
 use schemars::JsonSchema;
@@ -17,23 +18,68 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-/// A column: its key, its heading, its unit, and its value in a run.
-type Column = (&'static str, &'static str, Unit, fn(&StoredRun) -> Option<f64>);
+/// A metric of the table.
+struct Metric {
+    /// Its name in JSON and CSV.
+    name: &'static str,
+    /// What it counts.
+    about: &'static str,
+    /// Its head in the text table, with its rank there.
+    title: &'static str,
+    unit: Unit,
+    value: fn(&StoredRun) -> Option<f64>,
+}
 
-const COLUMNS: [Column; 7] = [
-    ("requests_per_s", "achieved", Unit::PerSecond, |run| figure(run, "requests_per_s")),
-    ("requests_offered_per_s", "offered", Unit::PerSecond, |run| {
-        figure(run, "requests_offered_per_s").filter(|rate| *rate > 0.0)
-    }),
-    ("cpus_idle", "idle CPUs", Unit::Count, |run| figure(run, "cpus_idle")),
-    ("switches_involuntary_per_s", "invol. sw.", Unit::PerSecond, |run| {
-        Some(figure(run, "switches_involuntary")? / figure(run, "time_s")?)
-    }),
-    ("wakeup_latency_ns_p99", "wakeup p99", Unit::Nanoseconds, |run| {
-        figure(run, "wakeup_latency_ns_p99")
-    }),
-    ("queue_depth_p99", "queue p99", Unit::Count, |run| figure(run, "queue_depth_p99")),
-    ("requests_dropped", "dropped", Unit::Count, |run| figure(run, "requests_dropped")),
+const METRICS: [Metric; 7] = [
+    Metric {
+        name: "requests_per_s",
+        about: "Requests that were done in a second.",
+        title: "achieved",
+        unit: Unit::PerSecond,
+        value: |run| figure(run, "requests_per_s"),
+    },
+    Metric {
+        name: "requests_offered_per_s",
+        about: "Requests that were asked for in a second; empty without a rate.",
+        title: "1?offered",
+        unit: Unit::PerSecond,
+        value: |run| figure(run, "requests_offered_per_s").filter(|rate| *rate > 0.0),
+    },
+    Metric {
+        name: "cpus_idle",
+        about: "CPUs that idled, in the mean.",
+        title: "idle CPUs",
+        unit: Unit::Count,
+        value: |run| figure(run, "cpus_idle"),
+    },
+    Metric {
+        name: "switches_involuntary_per_s",
+        about: "Context switches in a second by which the kernel displaced a task.",
+        title: "2?invol. sw.",
+        unit: Unit::PerSecond,
+        value: |run| Some(figure(run, "switches_involuntary")? / figure(run, "time_s")?),
+    },
+    Metric {
+        name: "wakeup_latency_ns_p99",
+        about: "99 % of wakeup latencies are not longer, in nanoseconds.",
+        title: "wakeup p99",
+        unit: Unit::Nanoseconds,
+        value: |run| figure(run, "wakeup_latency_ns_p99"),
+    },
+    Metric {
+        name: "queue_depth_p99",
+        about: "In 99 % of the time no more requests waited.",
+        title: "3?queue p99",
+        unit: Unit::Count,
+        value: |run| figure(run, "queue_depth_p99"),
+    },
+    Metric {
+        name: "requests_dropped",
+        about: "Requests that were not done at all.",
+        title: "4?dropped",
+        unit: Unit::Count,
+        value: |run| figure(run, "requests_dropped"),
+    },
 ];
 
 fn figure(run: &StoredRun, name: &str) -> Option<f64> {
@@ -50,18 +96,18 @@ struct Row {
 }
 
 impl Row {
-    /// A column over the repeats.
-    fn values(&self, column: &Column) -> Vec<f64> {
-        self.runs.iter().filter_map(column.3).collect()
+    /// A metric over the repeats.
+    fn values(&self, metric: &Metric) -> Vec<f64> {
+        self.runs.iter().filter_map(metric.value).collect()
     }
 
-    fn median(&self, column: &Column) -> Option<f64> {
-        Sample::new(self.values(column)).ok().map(|sample| sample.median())
+    fn median(&self, metric: &Metric) -> Option<f64> {
+        Sample::new(self.values(metric)).ok().map(|sample| sample.median())
     }
 
     /// Whether less was done than was asked for.
     fn is_overloaded(&self) -> bool {
-        let [achieved, offered, .., dropped] = &COLUMNS;
+        let [achieved, offered, .., dropped] = &METRICS;
         let done = self.median(achieved);
         let asked = self.median(offered);
         self.median(dropped).is_some_and(|n| n > 0.0)
@@ -83,7 +129,7 @@ pub(super) fn run(wanted: &Wanted, machine: &mut dyn Machine) -> anyhow::Result<
     show::print(&match (wanted.own.flag("json"), wanted.own.flag("csv")) {
         (true, _) => json::line(&document(&option, &rows))? + "\n",
         (false, true) => csv(&option, &rows),
-        (false, false) => text(&option, &rows),
+        (false, false) => text(&option, &rows, super::room(wanted)),
     })?;
     Ok(match (tally.stopped, tally.failed.is_empty()) {
         (true, _) => ExitCode::from(EXIT_INTERRUPTED),
@@ -137,28 +183,27 @@ fn plan(wanted: &Wanted, rows: &[Row]) -> Plan {
     Plan { runs }
 }
 
-fn text(option: &str, rows: &[Row]) -> String {
+fn text(option: &str, rows: &[Row], room: usize) -> String {
     let repeats = rows.iter().map(|row| row.runs.len()).max().unwrap_or(0);
     let mut text = String::from("requests a second, and what takes them away");
     let _ = match repeats {
         0 | 1 => writeln!(text, " (one run each)\n"),
         _ => writeln!(text, " (medians of {repeats} runs)\n"),
     };
-    let _ = write!(text, "{option:>12}  locks");
-    for column in &COLUMNS {
-        let _ = write!(text, "  {:>12}", column.1);
-    }
-    text.push('\n');
+    let mut heads = vec![option, "<locks"];
+    heads.extend(METRICS.iter().map(|metric| metric.title));
+    heads.push("<");
+    let mut table = TextTable::new(&heads);
     for row in rows {
-        let locks = if row.locks { "yes" } else { "no (-L)" };
-        let _ = write!(text, "{:>12}  {locks:<7}", row.value);
-        for (at, column) in COLUMNS.iter().enumerate() {
-            let shown = row.median(column).map_or("-".to_owned(), |v| human(v, column.2));
-            let width = if at == 0 { 10 } else { 12 };
-            let _ = write!(text, "  {shown:>width$}");
-        }
-        text.push_str(if row.is_overloaded() { "  overload\n" } else { "\n" });
+        let shown = |metric: &Metric| {
+            row.median(metric).map_or("-".to_owned(), |value| human(value, metric.unit))
+        };
+        let mut cells = vec![row.value.clone(), if row.locks { "yes" } else { "no (-L)" }.into()];
+        cells.extend(METRICS.iter().map(shown));
+        cells.push(if row.is_overloaded() { "overload" } else { "" }.to_owned());
+        table.row(cells);
     }
+    text += &table.text(0, room);
     if rows.iter().any(Row::is_overloaded) {
         text.push_str(
             "\noverload: less was done than offered; latencies count from when a request was to start\n",
@@ -196,24 +241,37 @@ fn document(option: &str, rows: &[Row]) -> Document {
         value: row.value.clone(),
         locks: row.locks,
         overload: row.is_overloaded(),
-        figures: COLUMNS.iter().map(|column| (column.0, row.values(column))).collect(),
+        figures: METRICS.iter().map(|metric| (metric.name, row.values(metric))).collect(),
     };
     Document { option: option.to_owned(), rows: rows.iter().map(row).collect() }
 }
 
+/// A run with the place of its row's setting.
+struct OfRun<'a> {
+    row: &'a Row,
+    index: usize,
+    run: &'a StoredRun,
+}
+
 /// A line for each run.
 fn csv(option: &str, rows: &[Row]) -> String {
-    let names: Vec<&str> = COLUMNS.iter().map(|column| column.0).collect();
-    let mut text = format!("{option},locks,run,overload,{}\n", names.join(","));
+    let value = |of: &OfRun<'_>| of.row.value.clone();
+    let mut columns =
+        vec![column(option.to_owned(), "The value of the option that varies.", value)];
+    columns.extend(columns! { of: OfRun<'_>;
+        "locks" = of.row.locks, "Whether requests took the lock of their CPU.";
+        "run" = of.index, "The run's place among those of its setting, from 0.";
+        "overload" = of.row.is_overloaded(), "Whether less was done than offered.";
+    });
+    columns.extend(METRICS.iter().map(|metric| {
+        let value = |of: &OfRun<'_>| (metric.value)(of.run).map(|value| value.to_string());
+        column(metric.name, metric.about, value)
+    }));
+    let csv = Csv::new(&columns, true);
+    let mut text = csv.head();
     for row in rows {
         for (index, run) in row.runs.iter().enumerate() {
-            let overload = row.is_overloaded();
-            let _ = write!(text, "{},{},{index},{overload}", row.value, row.locks);
-            for column in &COLUMNS {
-                let value = column.3(run).map_or(String::new(), |value| value.to_string());
-                let _ = write!(text, ",{value}");
-            }
-            text.push('\n');
+            text += &csv.line(&OfRun { row, index, run });
         }
     }
     text

@@ -23,7 +23,7 @@ pub(crate) struct Document {
     /// Whether the time limit ended the run: times are lower bounds.
     censored: bool,
     /// What limits the figures.
-    warnings: Vec<Told>,
+    warnings: Vec<WarningRow>,
     /// The machine before the run.
     machine: Option<MachineFacts>,
     /// The machine's load after the run.
@@ -45,7 +45,7 @@ pub(crate) struct Repeats {
     pub(super) workload: String,
     /// What the machine was asked.
     pub(super) spec: RunSpec,
-    /// Whether the user ended the runs: some are missing.
+    /// Whether the user ended the runs, so that some are missing.
     pub(super) interrupted: bool,
     /// For each run whether the time limit ended it: then its times are lower bounds.
     pub(super) censored: Vec<bool>,
@@ -77,7 +77,7 @@ pub(super) type Figures = BTreeMap<String, Values>;
 pub(super) enum Values {
     /// A count that the options decide: `tasks`, `messages`.
     Count(u64),
-    /// A value for each run.
+    /// With `--repeat`: the value of each run, in the order of the runs.
     Runs(#[schemars(with = "Vec<Option<f64>>")] Vec<f64>),
 }
 
@@ -184,7 +184,7 @@ impl Samples {
 
 /// A warning with the figures that it concerns; with none of them it concerns all.
 #[derive(Serialize, JsonSchema)]
-struct Told {
+struct WarningRow {
     #[serde(flatten)]
     warning: Warning,
     concerns: Vec<String>,
@@ -279,7 +279,7 @@ impl Document {
     pub(super) fn of(measured: &Measured, percents: &[f64]) -> Self {
         let parts = measured.parts();
         let (own, beside) = parts.split_first().expect("the workload itself is always there");
-        let told = |warning: &Warning| Told {
+        let row = |warning: &Warning| WarningRow {
             warning: warning.clone(),
             concerns: concerned(warning, &own.figures),
         };
@@ -292,7 +292,7 @@ impl Document {
             spec: measured.spec.clone(),
             interrupted: measured.interrupted,
             censored: measured.censored,
-            warnings: measured.warnings.iter().map(told).collect(),
+            warnings: measured.warnings.iter().map(row).collect(),
             machine: measured.facts.clone(),
             load_after: measured.load_after.clone(),
             beside: beside.iter().map(other).collect(),

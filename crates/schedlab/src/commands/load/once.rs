@@ -152,7 +152,7 @@ pub(super) fn run(wanted: &Wanted, machine: &mut dyn Machine) -> anyhow::Result<
         (false, true) => show::csv(&measured, &quantiles),
         (false, false) => match bench {
             Some(bench) => bench.text(&measured, format == "perf-simple"),
-            None => show::text(&measured, &quantiles),
+            None => show::text(&measured, &quantiles, super::room(wanted)),
         },
     };
     show::print(&text)?;

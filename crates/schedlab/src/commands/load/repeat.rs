@@ -7,10 +7,11 @@ use super::document::{self, Against, BesideRepeats, Estimate, Repeats, Samples};
 use super::once::{EXIT_INTERRUPTED, told};
 use super::outliers::outliers;
 use super::show;
-use super::{Wanted, usage};
+use super::{Wanted, room, usage};
 use crate::commands::temporary_folder::Folder;
 use crate::commands::verdicts::print_text;
 use crate::json;
+use crate::output::folded;
 use anyhow::Context as _;
 use schedlab_experiment::analysis::{CompareOptions, Comparison, compare};
 use schedlab_experiment::{
@@ -164,18 +165,18 @@ fn measure(
     };
     let failed: Vec<String> = stored.iter().flatten().filter_map(StoredRun::failure).collect();
     if let Some(why) = failed.first() {
-        let told = format!("schedlab: {} of {} runs failed: {why}", failed.len(), plan.runs.len());
-        writeln!(crate::output::stderr(), "{told}")?;
+        let count = failed.len();
+        let all = plan.runs.len();
+        writeln!(crate::output::stderr(), "schedlab: {count} of {all} runs failed: {why}")?;
         stored.iter_mut().for_each(|runs| runs.retain(|run| run.failure().is_none()));
     }
     if wanted.own.flag("json") {
-        let told = Repeats::of(wanted, sides, &stored, comparisons, tally.stopped)?;
-        json::print(&told)?;
+        json::print(&Repeats::of(wanted, sides, &stored, comparisons, tally.stopped)?)?;
     } else {
-        show::print(&text(wanted, &stored[0]))?;
+        show::print(&folded(&text(wanted, &stored[0]), 4, room(wanted)))?;
         if !comparisons.is_empty() {
             show::print(&format!("\nagainst {}:\n", wanted.own.text("against")))?;
-            print_text(&comparisons, "before", wanted.own.text("against"))?;
+            print_text(&comparisons, "before", wanted.own.text("against"), room(wanted))?;
         }
     }
     Ok(match (tally.stopped, tally.failed.is_empty()) {
@@ -185,7 +186,7 @@ fn measure(
     })
 }
 
-/// All runs, the settings of each block in an order of chance.
+/// All runs. Each block has every setting once, in random order.
 fn plan(wanted: &Wanted, sides: &[Side], repeats: u32) -> Plan {
     let mut random = Random::new(wanted.spec.seed);
     let mut runs = Vec::new();

@@ -1,7 +1,8 @@
 //! What a run measured, as text and CSV.
 
 use super::warnings::beside;
-use schedlab_model::table::Csv;
+use crate::output::folded;
+use schedlab_model::table::{Csv, TextTable};
 use schedlab_model::{LoadFacts, MachineFacts, Unit, Warning, columns};
 use schedlab_workload::{Beside, Figure, Interval, RunSpec, WorkloadSpec};
 use std::collections::BTreeMap;
@@ -9,7 +10,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-/// All that one run told.
+/// All that one run measured.
 pub(crate) struct Measured {
     pub(crate) workload: String,
     pub(crate) spec: RunSpec,
@@ -182,15 +183,17 @@ fn bare(name: &str) -> &str {
     name.trim_end_matches("_ns").trim_end_matches("_s")
 }
 
-pub(super) fn text(measured: &Measured, percents: &[f64]) -> String {
+/// The text, in lines of `room` characters.
+pub(super) fn text(measured: &Measured, percents: &[f64], room: usize) -> String {
     let mut text = String::new();
     for (index, part) in measured.parts().iter().enumerate() {
         let gap = if index > 0 { "\n" } else { "" };
         // Warnings are about the run, whose figures come first.
         let warnings = if index == 0 { &measured.warnings[..] } else { &[] };
-        let _ = write!(text, "{gap}{}", part_text(part, end(measured), warnings, percents));
+        let _ = write!(text, "{gap}{}", part_text(part, end(measured), warnings, percents, room));
     }
-    text
+    // What follows a metric's name goes on below its first value.
+    folded(&text, 35, room)
 }
 
 /// What the end of a run means for its figures; empty for one that ended as it should.
@@ -202,7 +205,13 @@ fn end(measured: &Measured) -> &'static str {
     }
 }
 
-fn part_text(part: &Part, end: &str, warnings: &[Warning], percents: &[f64]) -> String {
+fn part_text(
+    part: &Part,
+    end: &str,
+    warnings: &[Warning],
+    percents: &[f64],
+    room: usize,
+) -> String {
     let mut text = String::new();
     match part.label.as_str() {
         "" => text.push_str(&part.workload),
@@ -220,22 +229,12 @@ fn part_text(part: &Part, end: &str, warnings: &[Warning], percents: &[f64]) -> 
     let _ = writeln!(text, "{}{known}{end}", if known.is_empty() { "" } else { ": " });
     text.push_str(&beside(None, warnings, &part.figures));
     text.push('\n');
-    if let Some(whole) = part.whole() {
-        for series in &whole.total {
-            let name = format!("{} ({})", bare(&series.metric.name), series.of);
-            let _ = write!(text, "  {name:32}");
-            for percent in percents {
-                let value = series.histogram.quantile(percent / 100.0).unwrap_or(0);
-                let value = human(value as f64, series.metric.unit);
-                let _ = write!(text, " p{percent} {value:<9}");
-            }
-            let max = human(series.histogram.max().unwrap_or(0) as f64, series.metric.unit);
-            let _ = writeln!(
-                text,
-                " max {max}  ({} samples)",
-                human(series.histogram.count() as f64, Unit::Count)
-            );
-        }
+    if let Some(whole) = part.whole().filter(|whole| !whole.total.is_empty()) {
+        let series = series(whole, percents);
+        series.text(0, room.saturating_sub(2)).lines().for_each(|line| {
+            let _ = writeln!(text, "  {line}");
+        });
+        text.push('\n');
     }
     let shown = |figure: &&Figure| !is_quantile(figure) && figure.metric.name != "tasks";
     for figure in part.figures.iter().filter(|f| f.of.is_empty()).filter(shown) {
@@ -256,6 +255,25 @@ fn part_text(part: &Part, end: &str, warnings: &[Warning], percents: &[f64]) -> 
     text
 }
 
+/// A row for each series of an interval, with these percentiles.
+fn series(whole: &Interval, percents: &[f64]) -> TextTable {
+    let percentiles: Vec<String> = percents.iter().map(|percent| format!("p{percent}")).collect();
+    let mut heads = vec!["<"];
+    heads.extend(percentiles.iter().map(String::as_str));
+    heads.extend(["max", "1?samples"]);
+    let mut table = TextTable::new(&heads);
+    for series in &whole.total {
+        let value = |value: Option<u64>| human(value.unwrap_or(0) as f64, series.metric.unit);
+        let at = |percent: &f64| value(series.histogram.quantile(percent / 100.0));
+        let mut cells = vec![format!("{} ({})", bare(&series.metric.name), series.of)];
+        cells.extend(percents.iter().map(at));
+        cells.push(value(series.histogram.max()));
+        cells.push(human(series.histogram.count() as f64, Unit::Count));
+        table.row(cells);
+    }
+    table
+}
+
 pub(super) fn csv(measured: &Measured, percents: &[f64]) -> String {
     struct Line {
         metric: String,
@@ -264,10 +282,10 @@ pub(super) fn csv(measured: &Measured, percents: &[f64]) -> String {
         value: f64,
     }
     let columns = columns! { row: Line;
-        "metric" = row.metric.clone(), "";
-        "of" = row.of.clone(), "";
-        "unit" = serde_json::to_value(row.unit).unwrap_or_default().as_str().unwrap_or_default().to_owned(), "";
-        "value" = row.value.to_string(), "";
+        "metric" = row.metric.clone(), "The metric (docs/metrics.md).";
+        "of" = row.of.clone(), "Whose it is: a role or a label; empty for all tasks.";
+        "unit" = serde_json::to_value(row.unit).unwrap_or_default().as_str().unwrap_or_default().to_owned(), "The unit.";
+        "value" = row.value.to_string(), "The value in this unit.";
     };
     // Labels may look like formulas: `-A1`.
     let csv = Csv::new(&columns, false);
@@ -289,8 +307,8 @@ pub(super) fn csv(measured: &Measured, percents: &[f64]) -> String {
     };
     all(measured.whole(), &str::to_owned);
     for beside in &measured.spec.beside {
-        let told = measured.beside.get(&beside.label).and_then(|all| all.last());
-        all(told, &|of| beside.of(of));
+        let whole = measured.beside.get(&beside.label).and_then(|all| all.last());
+        all(whole, &|of| beside.of(of));
     }
     text
 }

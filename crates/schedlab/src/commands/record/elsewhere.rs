@@ -1,7 +1,7 @@
 //! `record --ssh`: the recording is made on another host, and its trace is written here.
 
 use super::{Args, note, refuse, shown, takes_a_trace};
-use crate::commands::ssh::{Printed, Visit, typed};
+use crate::commands::ssh::{Printed, RemoteHost, typed};
 use anyhow::Context as _;
 use schedlab_model::Bytes;
 use schedlab_sys::signal;
@@ -22,8 +22,8 @@ pub(super) fn run(args: &Args, host: &str) -> anyhow::Result<ExitCode> {
     let file = NewFile::create(&args.output).with_context(cannot)?;
     let mut words = typed(&["-o", "--output"])?;
     words.splice(1..1, ["-o", "-"].map(str::to_owned));
-    let mut visit = Visit::of(&args.ssh, host)?;
-    let Printed { file, bytes, code } = visit.print(&words, file, signal::catch()?)?;
+    let mut remote = RemoteHost::of(&args.ssh, host)?;
+    let Printed { file, bytes, code } = remote.print(&words, file, signal::catch()?)?;
     if bytes > 0 {
         file.keep().with_context(cannot)?;
         note(&format!("{}: {} from {host}", shown(&args.output), Bytes(bytes)));

@@ -137,7 +137,7 @@ impl Files {
     }
 }
 
-/// The spool of a file. Its name holds this process, so that a dead one's is known.
+/// The spool of a file. Its name holds the pid, which tells that a spool's process is dead.
 fn owned(file: &Path) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(format!(".{}.spool", std::process::id()));

@@ -22,7 +22,8 @@ const PARTS: &str = "the runs part";
 /// Draws the recording, the replay and the changed run below each other. All begin at the same time since the recording
 /// began, a task has one colour, and a mark shows where the last two part.
 pub(super) fn draw(
-    (folder, ground): (&Path, ThemeOption),
+    folder: &Path,
+    ground: ThemeOption,
     file: &Path,
     runs: &Runs,
 ) -> anyhow::Result<()> {
@@ -41,29 +42,31 @@ pub(super) fn draw(
     let (info, events, _) = whole_trace(file)?;
     let info = &info;
     let events = &events[..];
-    let replayed = &runs.replayed.kept;
+    let replayed = &runs.replayed.source;
     let mut all = vec![
-        marked(&scratch.path().join("recorded"), (info, events), &at)?,
-        marked(&scratch.path().join("replayed"), (replayed.info(), replayed.events()), &at)?,
+        marked(&scratch.path().join("recorded"), info, events, &at)?,
+        marked(&scratch.path().join("replayed"), replayed.info(), replayed.events(), &at)?,
     ];
     if let Some(changed) = &runs.changed {
         let path = scratch.path().join("changed");
-        all.push(marked(&path, (changed.kept.info(), changed.kept.events()), &at)?);
+        all.push(marked(&path, changed.source.info(), changed.source.events(), &at)?);
     }
     let two = if runs.changed.is_some() { "replayed and changed" } else { "recorded and replayed" };
     let [begin, parts] = [from, at.at].map(duration);
     let title = format!("from {begin} on; {two} part at {parts} on CPU {}", at.cpu);
     let mark = format!("mark/{PARTS}");
-    draw::cores_of(&all, (from, at.at + AFTER), (&folder.join("runs.svg"), ground), &title, mark)
+    let window = draw::CoresWindow { files: &all, from, to: at.at + AFTER, title, mark };
+    draw::cores_of(window, &folder.join("runs.svg"), ground)
 }
 
 /// Writes a run with the mark.
 fn marked(
     path: &Path,
-    (info, events): (&TraceInfo, &[Event]),
+    info: &TraceInfo,
+    events: &[Event],
     at: &Parting,
 ) -> anyhow::Result<PathBuf> {
-    let told = || path.display().to_string();
+    let name = || path.display().to_string();
     let first = events.first().map_or(Nanos::ZERO, |event| event.time);
     let time = info.span.map_or(first, |span| span.start) + at.at;
     let mut info = info.clone();
@@ -73,10 +76,10 @@ fn marked(
     let context = schedlab_model::Context::Task;
     let mark = Event { time, by: Pid::IDLE, cpu: at.cpu, context, what };
     let (before, after) = events.split_at(events.partition_point(|event| event.time <= time));
-    let mut writer = EventWriter::create(path, &info).with_context(told)?;
-    writer.events(before).with_context(told)?;
-    writer.event(&mark).with_context(told)?;
-    writer.events(after).with_context(told)?;
-    writer.finish().with_context(told)?;
+    let mut writer = EventWriter::create(path, &info).with_context(name)?;
+    writer.events(before).with_context(name)?;
+    writer.event(&mark).with_context(name)?;
+    writer.events(after).with_context(name)?;
+    writer.finish().with_context(name)?;
     Ok(path.to_owned())
 }

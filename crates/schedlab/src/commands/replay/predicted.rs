@@ -2,13 +2,13 @@
 
 use super::runs::Runs;
 use crate::machines;
+use crate::output::folded;
 use schedlab_model::Nanos;
 use schedlab_model::table::TextTable;
 use schedlab_replay::Side;
 use schedlab_replay::calibration::{BANDS, Prediction};
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::fmt::Write as _;
 
 /// A figure of the changed machine: the recorded value, changed as the replay changes.
 #[derive(Serialize, JsonSchema)]
@@ -32,7 +32,7 @@ pub(super) fn of(runs: &Runs) -> Vec<Predicted> {
     let [from, to] = [runs.cut.from, runs.cut.to].map(Option::unwrap_or_default);
     let seconds = to.0.saturating_sub(from.0) as f64 / 1e9;
     let of = |side: &Side, figure: &str| figure_of(side, figure, seconds);
-    let told = |Prediction { band, value, low, high }| Predicted {
+    let predicted = |Prediction { band, value, low, high }| Predicted {
         figure: band.figure,
         value,
         low,
@@ -42,7 +42,7 @@ pub(super) fn of(runs: &Runs) -> Vec<Predicted> {
     let predict = |band: schedlab_replay::calibration::Band| {
         let [recorded, replayed, changed] =
             [&runs.recorded, &runs.replayed.side, &changed.side].map(|side| of(side, band.figure));
-        told(band.predict(recorded, replayed, changed))
+        predicted(band.predict(recorded, replayed, changed))
     };
     BANDS.into_iter().map(predict).collect()
 }
@@ -60,20 +60,20 @@ fn figure_of(side: &Side, figure: &str, seconds: f64) -> f64 {
 /// Predictions whose band is wider than this factor say nothing to people.
 const WIDE: f64 = 100.0;
 
-/// The same for people.
-pub(super) fn text(runs: &Runs) -> String {
+/// The same as text in lines of `room` characters.
+pub(super) fn text(runs: &Runs, room: usize) -> String {
     let all = of(runs);
     if all.is_empty() {
         return String::new();
     }
-    let (told, wide): (Vec<_>, Vec<_>) =
+    let (narrow, wide): (Vec<_>, Vec<_>) =
         all.iter().partition(|one| one.high <= one.low * WIDE && one.low > 0.0);
     let name = |one: &Predicted| one.figure.replace('_', " ").replace(" per s", " in a second");
     let mut text = String::new();
-    if !told.is_empty() {
+    if !narrow.is_empty() {
         let mut table =
             TextTable::new(&["<predicted", "value", "90 % band: from", "90 % band: to", "held"]);
-        for one in told {
+        for one in narrow {
             let cell = |value: f64| match one.figure {
                 "switches_per_s" => format!("{value:.0}"),
                 _ => Nanos(value.round() as u64).readable(),
@@ -81,17 +81,15 @@ pub(super) fn text(runs: &Runs) -> String {
             let held = format!("{:.0} %", 100.0 * one.coverage);
             table.row(vec![name(one), cell(one.value), cell(one.low), cell(one.high), held]);
         }
-        text = table.text(0, usize::MAX)
-            + "The bands come from counterfactuals on Linux 6.1 and 6.12 with one CPU; 'held' is the share of \
-               held-out ones within them.\n";
+        let bands = "The bands come from counterfactuals on Linux 6.1 and 6.12 with one CPU; 'held' is the \
+                     share of held-out ones within them.";
+        text = table.text(0, room) + &folded(bands, 0, room);
     }
     if !wide.is_empty() {
         let names: Vec<String> = wide.into_iter().map(name).collect();
-        let _ = writeln!(
-            text,
-            "Not predicted, since the 90 % band is wider than a factor of {WIDE}: {}",
-            names.join(", ")
-        );
+        let names = names.join(", ");
+        let why = format!("the 90 % band is wider than a factor of {WIDE}");
+        text += &folded(&format!("Not predicted, since {why}: {names}"), 2, room);
     }
     text + "\n"
 }

@@ -9,10 +9,10 @@ use schedlab_replay::{Inferred, MemorySource, Side, TaskChange};
 use schedlab_timeline::Cut;
 use schedlab_workload::demand::Demand;
 use schedlab_workload::{HOST, MachineName, Observed, RecordSpec, RunSpec, WorkloadSpec};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-/// What was asked for.
-pub(super) struct Asked {
+/// What is replayed, and on which machines.
+pub(super) struct ReplayPlan {
     pub(super) file: PathBuf,
     /// The machine that stands for the recorded one.
     pub(super) base: MachineName,
@@ -23,21 +23,7 @@ pub(super) struct Asked {
     pub(super) warm_up: Nanos,
 }
 
-impl Asked {
-    pub(super) fn of(
-        file: &Path,
-        base: MachineName,
-        on: Option<&MachineName>,
-        (recorded, settings): (Vec<Setting>, Vec<Setting>),
-        warm_up: Nanos,
-    ) -> Self {
-        let on = on.unwrap_or(&base).clone();
-        let change = (on != base || !settings.is_empty()).then_some((on, settings));
-        Self { file: file.to_owned(), base, recorded, change, warm_up }
-    }
-}
-
-impl Asked {
+impl ReplayPlan {
     /// The settings of a changed run: the recorded knobs that the machine has, then what was asked for.
     pub(super) fn with_recorded(
         &self,
@@ -53,14 +39,14 @@ impl Asked {
     }
 }
 
-/// One run, and what it did.
 pub(super) struct Run {
     pub(super) machine: MachineName,
     pub(super) side: Side,
-    pub(super) kept: MemorySource,
+    /// Its events.
+    pub(super) source: MemorySource,
 }
 
-/// The runs.
+/// The recording, its replay, and the replay on a changed machine, if one was asked for.
 pub(super) struct Runs {
     pub(super) recorded: Side,
     pub(super) replayed: Run,
@@ -73,25 +59,25 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    pub(super) fn perform(inferred: &Inferred, asked: &Asked) -> anyhow::Result<Self> {
-        let cut = Cut { from: Some(asked.warm_up), to: Some(inferred.demand.length) };
-        // Pids of a host are its own: its tasks are known by their names.
-        let by_name = asked.change.as_ref().is_some_and(|(on, _)| on.kind == HOST);
-        let mut source =
-            schedlab_trace::open_with(&asked.file, &schedlab_trace::Options::all_cpus())?;
-        let recorded = Side::of(&mut *source, cut, by_name)?;
+    pub(super) fn perform(inferred: &Inferred, plan: &ReplayPlan) -> anyhow::Result<Self> {
+        let cut = Cut { from: Some(plan.warm_up), to: Some(inferred.demand.length) };
+        // A host gives tasks pids of its own, so that tasks are matched by name.
+        let by_name = plan.change.as_ref().is_some_and(|(on, _)| on.kind == HOST);
+        let mut recording =
+            schedlab_trace::open_with(&plan.file, &schedlab_trace::Options::all_cpus())?;
+        let recorded = Side::of(&mut *recording, cut, by_name)?;
         let run = |machine: &MachineName, settings: &[Setting]| -> anyhow::Result<Run> {
-            let mut kept = perform(inferred, machine, settings, 0)?;
-            let side = Side::of(&mut kept, cut, by_name)?;
-            Ok(Run { machine: machine.clone(), side, kept })
+            let mut source = perform(inferred, machine, settings, 0)?;
+            let side = Side::of(&mut source, cut, by_name)?;
+            Ok(Run { machine: machine.clone(), side, source })
         };
-        let replayed = run(&asked.base, &asked.recorded)?;
-        let change = asked.change.as_ref();
+        let replayed = run(&plan.base, &plan.recorded)?;
+        let change = plan.change.as_ref();
         let changed = change
-            .map(|(machine, settings)| run(machine, &asked.with_recorded(machine, settings)?))
+            .map(|(machine, settings)| run(machine, &plan.with_recorded(machine, settings)?))
             .transpose()?;
         let settings = change.map(|(_, settings)| settings.clone()).unwrap_or_default();
-        let assumed = machines::assumptions(&asked.base)?;
+        let assumed = machines::assumptions(&plan.base)?;
         Ok(Self { recorded, replayed, changed, settings, cut, assumed })
     }
 }
@@ -135,7 +121,7 @@ pub(super) fn perform(
             false => "the replay (its tasks share objects: --no-objects replays without them)",
         }
     })?;
-    kept(observed, demand.length)
+    source_of(observed, demand.length)
 }
 
 /// The demand with what settings change in single tasks, and the settings of the machine.
@@ -154,7 +140,7 @@ fn changed(demand: &Demand, settings: &[Setting]) -> anyhow::Result<(Demand, Vec
 }
 
 /// The events of a run, cut where the demand ends.
-fn kept(observed: Observed, length: Nanos) -> anyhow::Result<MemorySource> {
+fn source_of(observed: Observed, length: Nanos) -> anyhow::Result<MemorySource> {
     let Observed { info, mut events, .. } = observed;
     let mut info = info.context("the machine recorded no scheduler events")?;
     let first = events.first().map_or(Nanos::ZERO, |event| event.time);

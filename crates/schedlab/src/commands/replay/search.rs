@@ -1,6 +1,6 @@
 //! `schedlab replay --search`: a value is picked on the first half of the trace and judged on the second.
 
-use super::runs::{Asked, perform};
+use super::runs::{ReplayPlan, perform};
 use crate::commands::UsageError;
 use schedlab_model::table::TextTable;
 use schedlab_model::{Nanos, Setting};
@@ -24,13 +24,19 @@ fn median(values: &[u64]) -> u64 {
     schedlab_stats::median(values).unwrap_or(0.0).round() as u64
 }
 
-pub(super) fn run(inferred: &Inferred, asked: &Asked, search: &str) -> anyhow::Result<ExitCode> {
+/// Prints the candidates in lines of `room` characters, and the winner.
+pub(super) fn run(
+    inferred: &Inferred,
+    plan: &ReplayPlan,
+    search: &str,
+    room: usize,
+) -> anyhow::Result<ExitCode> {
     let form = "--search takes NAME=VALUE,VALUE, as in base_slice=1ms,3ms";
     let (knob, values) = search.split_once('=').ok_or_else(|| UsageError(form.to_owned()))?;
     let setting = |value: &str| Setting { knob: knob.to_owned(), value: value.to_owned() };
     let settings = std::iter::once(None).chain(values.split(',').map(|value| Some(setting(value))));
-    let machine = asked.change.as_ref().map_or(&asked.base, |(machine, _)| machine);
-    let from = asked.warm_up;
+    let machine = plan.change.as_ref().map_or(&plan.base, |(machine, _)| machine);
+    let from = plan.warm_up;
     let to = inferred.demand.length;
     let half = Nanos(from.0.midpoint(to.0));
     let mut candidates = Vec::new();
@@ -38,19 +44,20 @@ pub(super) fn run(inferred: &Inferred, asked: &Asked, search: &str) -> anyhow::R
         let mut candidate = Candidate { setting, picked_on: Vec::new(), judged_on: Vec::new() };
         for repeat in 0..REPEATS {
             let changed: Vec<Setting> = candidate.setting.iter().cloned().collect();
-            let changed = asked.with_recorded(machine, &changed)?;
-            let mut kept = perform(inferred, machine, &changed, repeat)?;
+            let changed = plan.with_recorded(machine, &changed)?;
+            let mut source = perform(inferred, machine, &changed, repeat)?;
             let mut waited = |from, to| -> anyhow::Result<u64> {
-                kept.rewind();
+                source.rewind();
                 let cut = Cut { from: Some(from), to: Some(to) };
-                Ok(Side::of(&mut kept, cut, false)?.total.run_delay.quantile(0.99).unwrap_or(0))
+                Ok(Side::of(&mut source, cut, false)?.total.run_delay.quantile(0.99).unwrap_or(0))
             };
             candidate.picked_on.push(waited(from, half)?);
             candidate.judged_on.push(waited(half, to)?);
         }
         candidates.push(candidate);
     }
-    crate::commands::trace::form::print_text(&text(&candidates, machine.to_string().as_str()))?;
+    let text = text(&candidates, &machine.to_string(), room);
+    crate::commands::trace::form::print_text(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -66,7 +73,7 @@ fn name(candidate: &Candidate) -> String {
     candidate.setting.as_ref().map_or("none".to_owned(), Setting::to_string)
 }
 
-fn text(candidates: &[Candidate], machine: &str) -> String {
+fn text(candidates: &[Candidate], machine: &str, room: usize) -> String {
     let mut table =
         TextTable::new(&["<change", "run delay p99: picked on", "run delay p99: judged on"]);
     for one in candidates {
@@ -74,8 +81,7 @@ fn text(candidates: &[Candidate], machine: &str) -> String {
         table.row(vec![name(one), cell(&one.picked_on), cell(&one.judged_on)]);
     }
     let best = winner(candidates);
-    let mut text =
-        format!("{machine}: the median of {REPEATS} replays\n") + &table.text(0, usize::MAX);
+    let mut text = format!("{machine}: the median of {REPEATS} replays\n") + &table.text(0, room);
     let judged = |at: usize| median(&candidates[at].judged_on) as f64;
     let gain = 100.0 * (1.0 - judged(best) / judged(0).max(1.0));
     let _ = match best {

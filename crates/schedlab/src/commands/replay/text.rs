@@ -3,6 +3,7 @@
 use super::document::{Fidelity, WITHIN, fixed, quantile, source, timer};
 use super::predicted;
 use super::runs::Runs;
+use crate::output::folded;
 use schedlab_model::table::TextTable;
 use schedlab_model::{Nanos, Pid, Warning};
 use schedlab_replay::{Account, Inferred, Parting, Side, TaskSide, parting};
@@ -16,29 +17,40 @@ pub(super) fn notes(warnings: &[Warning]) {
     crate::commands::trace::form::print_notes(warnings);
 }
 
-pub(super) fn of(file: &Path, inferred: &Inferred, runs: &Runs, top: usize) -> String {
-    let mut text = demand(file, inferred, top);
+/// How much of a table is printed.
+#[derive(Clone, Copy)]
+pub(super) struct Limits {
+    /// Rows; 0 is all.
+    pub(super) rows: usize,
+    /// Characters of a line.
+    pub(super) room: usize,
+}
+
+pub(super) fn of(file: &Path, inferred: &Inferred, runs: &Runs, limits: Limits) -> String {
+    let room = limits.room;
+    let mut text = demand(file, inferred, limits);
     text.push('\n');
     for sentence in &runs.assumed {
-        let _ = writeln!(text, "assumed: {sentence}");
+        text += &folded(&format!("assumed: {sentence}"), 2, room);
     }
-    text.push_str(&fidelity(runs));
-    let tasks = tasks(runs, &fixed(inferred), top);
-    let sides = sides(runs);
+    text.push_str(&folded(&fidelity(runs), 2, room));
+    let tasks = tasks(runs, &fixed(inferred), limits);
+    let sides = sides(runs, room);
     // What single tasks gain and lose is predicted best.
     let parts = if runs.changed.is_some() { [tasks, sides] } else { [sides, tasks] };
     text.push_str(&parts.concat());
-    text.push_str(&predicted::text(runs));
+    text.push_str(&predicted::text(runs, room));
     if let Some(changed) = &runs.changed {
-        text.push_str(&episodes(&runs.replayed.side, &changed.side, runs));
+        text += &folded(&episodes(&runs.replayed.side, &changed.side, runs), 2, room);
         if let Some(at) = parting(&runs.replayed.side, &changed.side, WITHIN) {
-            let _ = writeln!(text, "The changed run parts from the replay {}", told(&at));
+            let parting = format!("The changed run parts from the replay {}", words(&at));
+            text += &folded(&parting, 2, room);
         }
     }
     text
 }
 
-fn demand(file: &Path, inferred: &Inferred, top: usize) -> String {
+fn demand(file: &Path, inferred: &Inferred, limits: Limits) -> String {
     let totals = &inferred.totals;
     let sum = |of: fn(&Account) -> u64| inferred.accounts.iter().map(of).sum::<u64>();
     let mut text = format!(
@@ -69,12 +81,12 @@ fn demand(file: &Path, inferred: &Inferred, top: usize) -> String {
         "<task",
         "pid",
         "CPU time",
-        "waits: by task",
-        "waits: by interrupt",
-        "waits: not seen",
-        "woken by",
-        "<timer",
-        "<source",
+        "3?waits: by task",
+        "4?waits: by interrupt",
+        "5?waits: not seen",
+        "6?woken by",
+        "<2?timer",
+        "<1?source",
     ]);
     for one in rows {
         let (kind, time) = timer(one.timer);
@@ -95,7 +107,7 @@ fn demand(file: &Path, inferred: &Inferred, top: usize) -> String {
             source(one.source).to_owned(),
         ]);
     }
-    text + &table.text(top, usize::MAX)
+    folded(&text, 2, limits.room) + &table.text(limits.rows, limits.room)
 }
 
 /// What became of recorded calls; nothing if there are none.
@@ -138,14 +150,14 @@ fn fidelity(runs: &Runs) -> String {
     match parting(&runs.recorded, &runs.replayed.side, WITHIN) {
         None => text.push_str("The replay repeats each switch of the recording\n"),
         Some(at) => {
-            let _ = writeln!(text, "The replay parts from the recording {}", told(&at));
+            let _ = writeln!(text, "The replay parts from the recording {}", words(&at));
         }
     }
     text.push('\n');
     text
 }
 
-fn told(at: &Parting) -> String {
+fn words(at: &Parting) -> String {
     let who = |pid: Option<Pid>| pid.map_or("nobody".to_owned(), |pid| format!("pid {pid}"));
     let how = if at.first == at.second {
         format!("{} at another time", who(at.first))
@@ -159,7 +171,7 @@ fn told(at: &Parting) -> String {
 type Figure<'f> = (&'f str, &'f dyn Fn(&Side) -> String);
 
 /// The runs beside each other, a figure a row.
-fn sides(runs: &Runs) -> String {
+fn sides(runs: &Runs, room: usize) -> String {
     let changed = runs.changed.as_ref().map(|run| &run.side);
     let mut heads = vec!["<", "recorded", "replayed"];
     if runs.changed.is_some() {
@@ -189,11 +201,11 @@ fn sides(runs: &Runs) -> String {
         let all: Vec<String> = std::iter::once(run.machine.to_string()).chain(settings).collect();
         format!("changed: {}\n", all.join(" "))
     });
-    what + &table.text(0, usize::MAX) + "\n"
+    what + &table.text(0, room) + "\n"
 }
 
 /// Who gains and who loses: the tasks whose run delay changed most.
-fn tasks(runs: &Runs, fixed: &BTreeSet<Pid>, top: usize) -> String {
+fn tasks(runs: &Runs, fixed: &BTreeSet<Pid>, limits: Limits) -> String {
     let none = TaskSide::default();
     let is = &runs.replayed.side;
     let after = runs.changed.as_ref().map_or(is, |run| &run.side);
@@ -215,7 +227,7 @@ fn tasks(runs: &Runs, fixed: &BTreeSet<Pid>, top: usize) -> String {
     let (one, two) =
         if runs.changed.is_some() { ("replayed", "changed") } else { ("recorded", "replayed") };
     let mut heads = vec!["<task".to_owned(), "pid".to_owned()];
-    for figure in ["run delay", "run delay p99", "CPU time"] {
+    for figure in ["run delay", "2?run delay p99", "1?CPU time"] {
         heads.extend([one, two].map(|side| format!("{figure}: {side}")));
     }
     heads.push("<".to_owned());
@@ -238,7 +250,7 @@ fn tasks(runs: &Runs, fixed: &BTreeSet<Pid>, top: usize) -> String {
             format!("{more}{why}"),
         ]);
     }
-    table.text(top, usize::MAX) + "\n"
+    table.text(limits.rows, limits.room) + "\n"
 }
 
 /// Episodes that vanish or appear: those of a task that overlap none of that task in the other run.
@@ -252,7 +264,7 @@ fn episodes(before: &Side, after: &Side, runs: &Runs) -> String {
         let cost = alone.iter().map(|one| one.cost.0).sum();
         (alone.len(), Nanos(cost), alone.first().map(|one| (*one).clone()))
     };
-    let origin = schedlab_model::EventSource::info(&runs.replayed.kept);
+    let origin = schedlab_model::EventSource::info(&runs.replayed.source);
     let start = origin.span.map_or(Nanos::ZERO, |span| span.start);
     let mut text = String::new();
     for (verb, (count, cost, first)) in

@@ -6,6 +6,7 @@ use crate::commands::result_file::{ThemeOption, save};
 use crate::commands::temporary_folder::Scratch;
 use crate::json;
 use crate::machines;
+use crate::output::{Width, folded};
 use anyhow::Context;
 use schedlab_draw::chart::Chart;
 use schedlab_draw::{Theme, svg};
@@ -14,7 +15,8 @@ use schedlab_experiment::evaluation::{
 };
 use schedlab_experiment::{Machines, Progress, run_plan, runs_of};
 use schedlab_host::slow::{METHODS, Method, Speed};
-use schedlab_model::{Nanos, Warning};
+use schedlab_model::table::TextTable;
+use schedlab_model::{Nanos, Unit, Warning, readable};
 use schedlab_sys::signal;
 use schedlab_workload::{Machine, MachineName};
 use schemars::JsonSchema;
@@ -60,6 +62,8 @@ pub(super) struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    width: Width,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -207,38 +211,45 @@ fn tell(results: &Results, args: &Args) -> anyhow::Result<()> {
     if args.json {
         return json::print(&Document::of(results));
     }
-    writeln!(
-        out,
-        "{:<10} {:>4} {:<15} {:>6} {:>8} {:>17} {:>8} {:>8}",
-        "benchmark", "cpus", "method", "speed", "reached", "95% interval", "ideal", "error"
-    )?;
+    let room = args.width.room();
+    let mut table = TextTable::new(&[
+        "<benchmark",
+        "CPUs",
+        "<method",
+        "speed",
+        "reached",
+        "1?95 % interval",
+        "2?ideal",
+        "error",
+    ]);
     let slowed = || results.results.iter().filter(|figures| figures.method != "none");
     for figures in slowed() {
         let (reached, interval) = figures.reached();
-        let percent = |part: f64| format!("{:.1}%", part * 100.0);
+        let percent = |part: f64| readable(part, Unit::Fraction);
         let interval = interval.map_or_else(
             || "-".to_owned(),
             |(low, high)| format!("{} .. {}", percent(low), percent(high)),
         );
-        writeln!(
-            out,
-            "{:<10} {:>4} {:<15} {:>6} {:>8} {interval:>17} {:>8} {:>8}",
-            figures.benchmark,
-            figures.cpus,
-            figures.method,
+        table.row(vec![
+            figures.benchmark.clone(),
+            figures.cpus.to_string(),
+            figures.method.clone(),
             percent(figures.speed),
             percent(reached),
+            interval,
             percent(figures.ideal),
-            format!("{:+.1}%", (reached / figures.ideal - 1.0) * 100.0),
-        )?;
+            format!("{:+.1} %", (reached / figures.ideal - 1.0) * 100.0),
+        ]);
     }
+    write!(out, "{}", table.text(0, room))?;
     let mut method = String::new();
     for verdict in verdicts(results) {
         if verdict.method != method {
             writeln!(out, "\n{}", verdict.method)?;
             method.clone_from(&verdict.method);
         }
-        writeln!(out, "  {}: {}", verdict.question, verdict.answer)?;
+        let answer = format!("  {}: {}", verdict.question, verdict.answer);
+        write!(out, "{}", folded(&answer, 4, room))?;
     }
     for warning in &results.warnings {
         note(&warning.to_string());

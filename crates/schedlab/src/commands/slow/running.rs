@@ -1,15 +1,17 @@
 //! The subcommands of `schedlab slow`, of which most are about processes and sessions that run already.
 
-use super::{How, from_options, is_speed, note, placed, session, told};
+use super::{Slowing, failure, from_options, is_speed, note, placed, session};
 use crate::commands::UsageError;
+use crate::commands::trace::form::print_text;
 use crate::json;
+use crate::output::folded;
 use schedlab_host::slow::{
     Found, Node, Order, OthersSession, Speed, Status, Target, ask, sessions, sessions_of_others,
 };
 use schedlab_model::Pid;
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::io::Write;
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -25,7 +27,7 @@ Examples:
   schedlab slow attach --cpu 1=40% 1234         a process, with its children")]
     Attach {
         #[command(flatten)]
-        how: Box<How>,
+        how: Box<Slowing>,
         /// A speed such as 40% unless --cpu gives one; unit:NAME, container:ID, a name, or a pid
         #[arg(value_name = "SPEED|TARGET")]
         what: Vec<String>,
@@ -141,7 +143,7 @@ pub(super) fn run(command: Command) -> anyhow::Result<ExitCode> {
 }
 
 fn attach(
-    mut how: How,
+    mut how: Slowing,
     what: &[String],
     pids: &[i32],
     cgroup: Option<PathBuf>,
@@ -155,7 +157,7 @@ fn attach(
             continue;
         }
         let target: Target = word.parse().map_err(UsageError)?;
-        let found = target.find().map_err(told)?;
+        let found = target.find().map_err(failure)?;
         note(&said(&target, &found));
         attach.extend(found.processes);
         attach_groups.extend(found.groups);
@@ -185,7 +187,7 @@ fn attach(
     session(from_options(&how, Node { attach, attach_groups, ..Node::default() })?, &how)
 }
 
-/// What a target turned out to be, so that nobody slows another process than was meant.
+/// Names the processes behind a target, so that the user sees when they are not the intended ones.
 fn said(target: &Target, found: &Found) -> String {
     let pids: Vec<String> = found.processes.iter().map(ToString::to_string).collect();
     let groups: Vec<String> = found.groups.iter().map(|dir| dir.display().to_string()).collect();
@@ -197,7 +199,7 @@ fn said(target: &Target, found: &Found) -> String {
 
 /// The session that is meant: the one there is, or the one that was named.
 fn find(which: &Which) -> anyhow::Result<Pid> {
-    let mut all = sessions().map_err(told)?;
+    let mut all = sessions().map_err(failure)?;
     all.retain(|pid| which.session.is_none_or(|wanted| i64::from(wanted) == i64::from(pid.0)));
     match (all.len(), all.pop()) {
         (1, Some(session)) => Ok(session),
@@ -209,7 +211,7 @@ fn find(which: &Which) -> anyhow::Result<Pid> {
 }
 
 fn order(which: &Which, order: &Order) -> anyhow::Result<ExitCode> {
-    ask(find(which)?, order).map_err(told)?;
+    ask(find(which)?, order).map_err(failure)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -228,21 +230,21 @@ impl json::Document for Document {
 
 fn status(json: bool) -> anyhow::Result<ExitCode> {
     let mut sessions_now = Vec::new();
-    for session in sessions().map_err(told)? {
+    for session in sessions().map_err(failure)? {
         // One that ends just now needs no telling.
         sessions_now.extend(ask(session, &Order::Status).ok().flatten());
     }
-    let others = sessions_of_others().map_err(told)?;
+    let others = sessions_of_others().map_err(failure)?;
     if json {
         json::print(&Document { sessions: sessions_now, others })?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut out = crate::output::stdout();
+    let mut text = String::new();
     if sessions_now.is_empty() && others.is_empty() {
-        writeln!(out, "no session runs")?;
+        writeln!(text, "no session runs")?;
     }
     for session in &sessions_now {
-        writeln!(out, "session {}, method {}", session.pid, session.method)?;
+        writeln!(text, "session {}, method {}", session.pid, session.method)?;
         for node in &session.nodes {
             let speeds: Vec<String> =
                 node.speeds.iter().map(|(cpu, speed)| format!("{cpu}={speed}")).collect();
@@ -250,20 +252,21 @@ fn status(json: bool) -> anyhow::Result<ExitCode> {
             let name = &node.name;
             let speeds = speeds.join(" ");
             let tasks = node.processes.len();
-            writeln!(out, "  {name}: CPUs {speeds}, {tasks} processes{failed}")?;
+            writeln!(text, "  {name}: CPUs {speeds}, {tasks} processes{failed}")?;
             if let Some(period) = &node.period {
-                writeln!(out, "    {period}")?;
+                writeln!(text, "    {period}")?;
             }
         }
         for pair in &session.cut {
-            writeln!(out, "  cut: {pair}")?;
+            writeln!(text, "  cut: {pair}")?;
         }
         for warning in &session.warnings {
-            writeln!(out, "  mind: {}", warning.what)?;
+            writeln!(text, "  mind: {}", warning.what)?;
         }
     }
     for OthersSession { pid, owner, cpus } in &others {
-        writeln!(out, "session {pid} of {owner}: CPUs {cpus}")?;
+        writeln!(text, "session {pid} of {owner}: CPUs {cpus}")?;
     }
+    print_text(&folded(&text, 4, crate::output::room()))?;
     Ok(ExitCode::SUCCESS)
 }

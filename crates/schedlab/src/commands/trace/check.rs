@@ -89,7 +89,6 @@ impl json::Document for Document<'_> {
     const ID: &'static str = "schedlab/trace-check/1";
 }
 
-/// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut reply = args.input.ask(|_| EveryTask)?;
     let file = args.input.file.display();

@@ -39,9 +39,8 @@ pub(crate) struct Args {
     min: Nanos,
 }
 
-/// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let one = |path: &Path| told(path, args).with_context(|| path.display().to_string());
+    let one = |path: &Path| of_trace(path, args).with_context(|| path.display().to_string());
     // Two traces have nothing in common but the options.
     let (a, b) = std::thread::scope(|scope| {
         // Where no thread can be started, one follows the other.
@@ -54,10 +53,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     in_one_unit(args, &a, &b)?;
     let both = both(&a, &b);
     let figures = Rows::new(&both, Nanos::ZERO);
-    let side = |file: &Path, told: &Told| Side {
+    let side = |file: &Path, one: &OfTrace| Side {
         file: file.display().to_string(),
-        duration_s: told.seconds,
-        warnings: told.warnings.clone(),
+        duration_s: one.seconds,
+        warnings: one.warnings.clone(),
     };
     let a_side = side(&args.a, &a);
     let b_side = side(&args.b, &b);
@@ -77,8 +76,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What one trace tells: a value for each of [`totals`].
-struct Told {
+/// One of the traces, with a value for each of [`totals`].
+struct OfTrace {
     values: Vec<Option<f64>>,
     known: Known,
     clock: Clock,
@@ -88,7 +87,7 @@ struct Told {
     warnings: Vec<Warning>,
 }
 
-fn told(path: &Path, args: &Args) -> anyhow::Result<Told> {
+fn of_trace(path: &Path, args: &Args) -> anyhow::Result<OfTrace> {
     let topology = args.machine.topology()?;
     let chosen = args.selection.chosen(&args.part, path)?;
     let mut clock = Clock::Monotonic;
@@ -102,7 +101,7 @@ fn told(path: &Path, args: &Args) -> anyhow::Result<Told> {
     let seconds = reply.observed.duration().as_secs_f64();
     let input = Input { file: path.to_owned(), part: args.part.clone() };
     let waited = overview::waited(&input, &args.selection)?;
-    Ok(Told {
+    Ok(OfTrace {
         values,
         known: reply.known,
         clock,
@@ -114,8 +113,8 @@ fn told(path: &Path, args: &Args) -> anyhow::Result<Told> {
 }
 
 /// Ticks and nanoseconds do not compare.
-fn in_one_unit(args: &Args, a: &Told, b: &Told) -> anyhow::Result<()> {
-    let ticks = |told: &Told| matches!(told.clock, Clock::Ticks(_));
+fn in_one_unit(args: &Args, a: &OfTrace, b: &OfTrace) -> anyhow::Result<()> {
+    let ticks = |one: &OfTrace| matches!(one.clock, Clock::Ticks(_));
     let (counts, file) = match (ticks(a), ticks(b)) {
         (true, false) => (&a.clock, &args.a),
         (false, true) => (&b.clock, &args.b),
@@ -139,14 +138,14 @@ pub(crate) struct Both {
     bounds: [Option<Bound>; 2],
 }
 
-fn both(a: &Told, b: &Told) -> Vec<Both> {
+fn both(a: &OfTrace, b: &OfTrace) -> Vec<Both> {
     let values = a.values.iter().zip(&b.values);
     let both = |(total, (x, y)): (Total, (&Option<f64>, &Option<f64>))| {
-        let rate = |value: &Option<f64>, told: &Told| match total.grows {
-            true => value.filter(|_| told.seconds > 0.0).map(|value| value / told.seconds),
+        let rate = |value: &Option<f64>, one: &OfTrace| match total.grows {
+            true => value.filter(|_| one.seconds > 0.0).map(|value| value / one.seconds),
             false => *value,
         };
-        let of = |told: &Told| total.need.map_or(Some(Bound::Exact), |need| told.known.of(need));
+        let of = |one: &OfTrace| total.need.map_or(Some(Bound::Exact), |need| one.known.of(need));
         let bounds = [of(a), of(b)];
         Both { a: *x, b: *y, a_rate: rate(x, a), b_rate: rate(y, b), bounds, total }
     };
@@ -242,7 +241,7 @@ struct Side {
     warnings: Vec<Warning>,
 }
 
-fn headline(args: &Args, a: &Told, b: &Told, waiting: &causes::Difference) -> String {
+fn headline(args: &Args, a: &OfTrace, b: &OfTrace, waiting: &causes::Difference) -> String {
     format!(
         "A: {} ({})\nB: {} ({})\none sample each: differences, no verdict\n\n{}\n",
         args.a.display(),

@@ -3,6 +3,7 @@
 use super::episode;
 use super::input::{self, Head, Input, Selection};
 use crate::json;
+use crate::output::folded;
 use schedlab_model::table::{Rows, TextTable};
 use schedlab_model::{Known, Nanos, Need, Unit, readable};
 use schedlab_timeline::{
@@ -60,7 +61,6 @@ enum Definition {
     Systing,
 }
 
-/// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let options = ConservationOptions { min: args.min, gap: args.gap, limit: args.keep };
     let chosen = args.input.chosen(&args.selection)?;
@@ -239,6 +239,7 @@ fn lost(figures: &LostFigures) -> String {
 }
 
 fn to_text(document: &Document<'_>, args: &Args, looked_at: &str) -> String {
+    let room = args.input.part.form.room();
     let mut text = format!("{}{looked_at}\n", summed(document, args.definition));
     if args.definition != Definition::Schedlab {
         text += "this definition ignores affinity, so it includes pinned tasks that waited\n";
@@ -248,7 +249,7 @@ fn to_text(document: &Document<'_>, args: &Args, looked_at: &str) -> String {
         text += "events are missing (see the notes), so some waits are not seen: this may be too little\n";
     }
     if let Some(by_cause) = document.by_cause.as_ref().filter(|_| document.count > Some(0)) {
-        let _ = write!(text, "\n{}", causes(by_cause));
+        let _ = write!(text, "\n{}", causes(by_cause, room));
     }
     if let Some(sums) = &document.definitions {
         text += &others(document, sums);
@@ -256,7 +257,7 @@ fn to_text(document: &Document<'_>, args: &Args, looked_at: &str) -> String {
     let episodes = document.episodes.rows();
     let shown = if args.top == 0 { episodes.len() } else { args.top };
     for one in episodes.iter().take(shown) {
-        text += &episode::to_text(one);
+        text += &folded(&episode::to_text(one), 6, room);
     }
     if episodes.len() > shown {
         let more = document.count.unwrap_or(episodes.len() as u64) - shown as u64;
@@ -283,7 +284,7 @@ fn others(document: &Document<'_>, sums: &Definitions) -> String {
 }
 
 /// How many episodes each cause has, and its share of the cost of all.
-fn causes(by_cause: &BTreeMap<&'static str, CauseFigures>) -> String {
+fn causes(by_cause: &BTreeMap<&'static str, CauseFigures>, room: usize) -> String {
     let mut causes = TextTable::new(&["<cause", "episodes", "lost", "share"]);
     let all = Nanos(by_cause.values().map(|cause| cause.total_ns.0).sum());
     for name in Cause::ALL.map(Cause::name) {
@@ -293,5 +294,5 @@ fn causes(by_cause: &BTreeMap<&'static str, CauseFigures>) -> String {
             causes.row(vec![name.replace('_', " "), count.to_string(), total_ns.readable(), share]);
         }
     }
-    causes.text(0, usize::MAX)
+    causes.text(0, room)
 }

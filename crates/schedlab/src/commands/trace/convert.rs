@@ -123,7 +123,6 @@ enum Packing {
     Zstd,
 }
 
-/// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let target = target(args)?;
     leave_nothing_when_interrupted()?;
@@ -132,7 +131,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         (_, Some(_)) => {
             return Err(UsageError("--table is for Parquet (--to parquet)".into()).into());
         }
-        _ => told(&args.target, "events", &args.convert(target)?)?,
+        _ => report(&args.target, "events", &args.convert(target)?)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -162,7 +161,7 @@ fn intervals_of(target: &Path) -> PathBuf {
 }
 
 /// Says what was written, and what was not.
-fn told(path: &Path, what: &str, converted: &Converted) -> io::Result<()> {
+fn report(path: &Path, what: &str, converted: &Converted) -> io::Result<()> {
     let mut err = crate::output::stderr();
     let how = if converted.untouched { "records, untouched" } else { what };
     writeln!(err, "{}: {} {how}", path.display(), converted.events)?;
@@ -179,7 +178,7 @@ fn tables(args: &Args, table: Option<Table>) -> anyhow::Result<()> {
     let mut events = None;
     if table != Some(Table::Intervals) {
         let written = events.insert(args.convert(Target::Parquet)?);
-        told(&args.target, "events", written)?;
+        report(&args.target, "events", written)?;
     }
     if table != Some(Table::Events) {
         let path = match table {
@@ -192,7 +191,7 @@ fn tables(args: &Args, table: Option<Table>) -> anyhow::Result<()> {
         // What was said of the events need not be said again.
         let said = events.map_or_else(Vec::new, |events| events.warnings);
         written.warnings.retain(|warning| !said.contains(warning));
-        told(&path, "intervals", &written)?;
+        report(&path, "intervals", &written)?;
     }
     Ok(())
 }

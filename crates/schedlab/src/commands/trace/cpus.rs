@@ -21,7 +21,6 @@ pub(crate) struct Args {
     machine: Machine,
 }
 
-/// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut topology = args.machine.topology()?;
     let reply = args.input.ask(|info| {

@@ -130,7 +130,6 @@ impl Bounds {
     }
 }
 
-/// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Bounded { part, origin, span } = args.bounds.of(&args.file)?;
     if part.is_whole() {

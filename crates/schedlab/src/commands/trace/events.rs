@@ -42,7 +42,6 @@ pub(crate) struct Args {
     form: Form,
 }
 
-/// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Bounded { part, origin, span } = args.bounds.of(&args.file)?;
     let wanted = |system: &str, name: &str| {
@@ -66,7 +65,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     args.form.print(&list.warnings, &document, &document.events, || {
         let mut table = document.events.text(args.form.room(), &[]);
         table.all();
-        let mut text = table.print(0);
+        let mut text = crate::output::folded_table(&table.print(0), "arguments", args.form.room());
         let _ = match document.next_skip {
             Some(next) => {
                 let first = args.skip + 1;

@@ -16,7 +16,7 @@ use std::process::ExitCode;
 
 type Answers = (BTreeMap<Option<u32>, OfGroup>, ConservationAnswer);
 
-/// The control groups of a trace; fails where it does not tell them.
+/// The control groups of a trace; fails if the trace does not hold them.
 pub(super) fn of(input: &Input) -> anyhow::Result<Groups> {
     let groups = schedlab_trace::open(&input.file)?.info().groups.clone();
     groups.with_context(|| {
@@ -115,9 +115,9 @@ impl schedlab_model::table::Row for Row {
             "run_delay_ns_p50" ["run delay: p50", 8] @ Waits = row.delay.quantile(0.5).map(Nanos), "Half of these waits are not longer.";
             "run_delay_ns_p99" ["run delay: p99"] @ Waits = row.delay.quantile(0.99).map(Nanos), "99 % of these waits are not longer.";
             "run_delay_ns_max" ["run delay: max"] @ WaitTime = row.delay.max().map(Nanos), "The longest of these waits.";
-            "run_delay_ns_sum" ["run delay: sum"] @ WaitTime = Nanos(row.delay.sum()), "All of these waits together.";
-            "lost_cpu_ns" ["lost CPU time"] @ LostTime = row.lost, "CPU time that was lost while they waited.";
-            "throttled_ns" ["throttled: time"] = row.throttling.map(|all| all.throttled), "Time in which the kernel throttled the group, summed over CPUs, in the whole recording; `null` where the kernel does not count it.";
+            "run_delay_ns_sum" ["run delay: sum", 3] @ WaitTime = Nanos(row.delay.sum()), "All of these waits together.";
+            "lost_cpu_ns" ["lost CPU time", 2] @ LostTime = row.lost, "CPU time that was lost while they waited.";
+            "throttled_ns" ["throttled: time", 1] = row.throttling.map(|all| all.throttled), "Time in which the kernel throttled the group, summed over CPUs, in the whole recording; `null` where the kernel does not count it.";
             "throttled_periods" ["throttled: periods", 9] = row.throttling.map(|all| all.throttled_periods), "Enforcement periods in which the group was throttled.";
             "periods" = row.throttling.map(|all| all.periods), "All of its enforcement periods.";
         }

@@ -3,6 +3,7 @@
 use super::form;
 use crate::json;
 use anyhow::Context as _;
+use schedlab_model::table::TextTable;
 use schedlab_model::{Clock, Cpu, CpuSet, EventSource, Nanos, Warning};
 use schedlab_trace::{Census, Options};
 use schemars::JsonSchema;
@@ -25,7 +26,6 @@ pub(crate) struct Args {
 /// Characters of an example that are shown.
 const EXAMPLE_MAX: usize = 100;
 
-/// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let options = Options { arguments: true, ..Options::default() };
     let mut source = schedlab_trace::open_with(&args.file, &options)?;
@@ -145,20 +145,23 @@ fn people(out: &mut impl Write, source: &dyn EventSource, census: &Census) -> io
     };
     writeln!(out, "lost      {lost}")?;
     writeln!(out, "events    {}", census.total())?;
+    let room = crate::output::room();
+    let mut events = TextTable::new(&["count", "<event", "<first"]);
     for (name, count) in census.events() {
-        match census.examples.get(name) {
-            Some(arguments) => {
-                // One line; --json has all of it.
-                let text: String = arguments.chars().take(EXAMPLE_MAX).collect();
-                writeln!(out, "  {count:>12}  {name:<24} first: {text}")?;
-            }
-            None => writeln!(out, "  {count:>12}  {name}")?,
-        }
+        let first = census.examples.get(name).map_or("", String::as_str);
+        let first = first.chars().take(EXAMPLE_MAX).collect();
+        events.row(vec![count.to_string(), name.to_owned(), first]);
     }
+    writeln!(out)?;
+    for line in events.text(0, room).lines() {
+        // A part of the arguments; --json has all.
+        writeln!(out, "{}", line.chars().take(room).collect::<String>())?;
+    }
+    let mut cpus = TextTable::new(&["CPU", "events"]);
     for (cpu, names) in &census.per_cpu {
-        let total: u64 = names.values().sum();
-        writeln!(out, "CPU {cpu:<5} {total:>12} events")?;
+        cpus.row(vec![cpu.to_string(), names.values().sum::<u64>().to_string()]);
     }
+    write!(out, "\n{}", cpus.text(0, room))?;
     out.flush()?;
     form::print_notes(source.warnings());
     Ok(())

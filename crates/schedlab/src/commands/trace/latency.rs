@@ -1,8 +1,10 @@
 //! `schedlab trace latency`: how long tasks waited for a CPU.
 
+use super::groups;
 use super::input::{self, Head, Input, Named, Selection};
-use super::{groups, ran_instead};
+use super::ran_instead::{self, Occupancy};
 use crate::json;
+use crate::output::folded;
 use schedlab_model::table::{One, Rows, TextTable};
 use schedlab_model::{Context, Cpu, Nanos, Need, Pid, Trigger};
 use schedlab_stats::Histogram;
@@ -67,7 +69,6 @@ struct Answer {
     worst: Vec<(WorstWait, Meanwhile)>,
 }
 
-/// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let chosen = args.input.chosen(&args.selection)?;
     let mut reply = answer(args, &chosen)?;
@@ -219,7 +220,7 @@ struct LongWait {
     /// Who woke it; `null` for an interrupt.
     waker_pid: Option<Pid>,
     #[serde(flatten)]
-    meanwhile: ran_instead::Told,
+    meanwhile: Occupancy,
 }
 
 impl<'a> Document<'a> {
@@ -254,7 +255,7 @@ impl LongWait {
             cpu: wait.cpu,
             why: wait.why.name(),
             waker_pid: wait.waker.is_some().then(|| state.task(wait.waker).pid),
-            meanwhile: ran_instead::Told::of(meanwhile, state),
+            meanwhile: Occupancy::of(meanwhile, state),
         }
     }
 }
@@ -293,13 +294,13 @@ fn to_text<'a>(
         for (name, histogram) in
             [("wakeup latency", &latency.total.wakeup), ("run delay", &latency.total.run_delay)]
         {
-            let _ = write!(text, "\n{name}\n{}", histogram_text(histogram));
+            let _ = write!(text, "\n{name}\n{}", histogram_text(histogram, room));
         }
     }
     if args.worst > 0 {
         text.push('\n');
         for (wait, meanwhile) in worst {
-            let _ = writeln!(text, "{}", wait_text(wait, meanwhile, reply));
+            text += &folded(&wait_text(wait, meanwhile, reply), 6, room);
         }
     }
     text
@@ -325,8 +326,18 @@ fn open(latency: &LatencyAnswer, state: &State) -> String {
     }
 }
 
+/// What all tasks of a trace waited, as a table in lines of `room` characters.
+pub(crate) fn total(answer: &LatencyAnswer, room: usize) -> String {
+    let delays = &answer.total;
+    let row = [Waited { pid: None, comm: None, cpu: None, group: None, delays, off: None }];
+    let rows = Rows::new(&row, Nanos::ZERO);
+    let mut table = rows.text(room, &["pid", "comm", "cpu", "group_name"]);
+    table.all();
+    table.print(0)
+}
+
 /// A row for each octave of the histogram, with a bar.
-fn histogram_text(histogram: &Histogram) -> String {
+fn histogram_text(histogram: &Histogram, room: usize) -> String {
     let mut octaves = BTreeMap::<u32, u64>::new();
     for bucket in histogram.buckets() {
         *octaves.entry(bucket.low.max(1).ilog2()).or_default() += bucket.count;
@@ -344,7 +355,7 @@ fn histogram_text(histogram: &Histogram) -> String {
         let time = |ns: u64| Nanos(ns).readable();
         table.row(vec![time(low), time(high), count.to_string(), bar]);
     }
-    table.text(0, usize::MAX)
+    table.text(0, room)
 }
 
 fn wait_text(wait: &WorstWait, meanwhile: &Meanwhile, reply: &Reply<Answer>) -> String {

@@ -26,7 +26,6 @@ pub(crate) struct Args {
     machine: Machine,
 }
 
-/// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let topology = args.machine.topology()?;
     let chosen = args.input.chosen(&args.selection)?;

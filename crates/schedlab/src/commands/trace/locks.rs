@@ -37,7 +37,6 @@ pub(crate) struct Args {
     top: usize,
 }
 
-/// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let limits = Limits::of(&args.input)?;
     let mut reply = limits.ask_locks(&args.input)?;

@@ -2,6 +2,7 @@
 
 use super::input::{self, Head, Input, Machine, Selection};
 use crate::json;
+use crate::output::folded;
 use schedlab_model::table::{One, Rows, TextTable};
 use schedlab_model::{Distance, Need, Warning};
 use schedlab_timeline::{
@@ -31,7 +32,6 @@ pub(crate) struct Args {
     machine: Machine,
 }
 
-/// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let topology = args.machine.topology()?;
     let chosen = args.input.chosen(&args.selection)?;
@@ -136,7 +136,7 @@ fn to_text(
         let at = input::at(reply.origin, first);
         let _ = writeln!(text, "\n{} moves in {took}, from {at}:", hops.len());
         for hop in *hops {
-            let _ = writeln!(text, "    {}", hop.row.1.sentence(&reply.state));
+            text += &folded(&format!("    {}", hop.row.1.sentence(&reply.state)), 8, room);
         }
     }
     text

@@ -28,7 +28,6 @@ pub(crate) struct Args {
     top: usize,
 }
 
-/// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // Pictures want the steps; here only sums are reported.
     let mut reply = args.input.ask(|_| Power::new(0))?;

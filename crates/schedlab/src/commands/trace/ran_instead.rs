@@ -7,11 +7,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Tasks that are reported by name; the text of more would be no sentence.
-const TOLD: usize = 4;
+const NAMED: usize = 4;
 
 /// What was on the CPU during a wait.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Told {
+pub(super) struct Occupancy {
     /// Who ran on that CPU meanwhile, longest first.
     ran_instead: Vec<RanInstead>,
     /// How long that CPU was idle meanwhile.
@@ -27,7 +27,7 @@ struct RanInstead {
     run_ns: Nanos,
 }
 
-impl Told {
+impl Occupancy {
     pub(super) fn of(meanwhile: &Meanwhile, state: &State) -> Self {
         let ran = meanwhile.ran.iter();
         Self {
@@ -40,7 +40,7 @@ impl Told {
     }
 }
 
-/// In words, each occupant with the time that `amount` spells; `None` when there is nothing to tell.
+/// Each task that ran, with its time as `amount` spells it; `None` if nothing is known of the wait.
 fn listed(
     meanwhile: &Meanwhile,
     state: &State,
@@ -48,25 +48,25 @@ fn listed(
 ) -> Option<String> {
     let name = |task: TaskId| format!("{} ({})", state.name(task), state.task(task).pid);
     let ran = |(task, time): &(TaskId, Nanos)| format!("{} {}", name(*task), amount(*time));
-    let mut told: Vec<String> = meanwhile.ran.iter().take(TOLD).map(ran).collect();
-    let others = meanwhile.ran.get(TOLD..).unwrap_or_default();
+    let mut parts: Vec<String> = meanwhile.ran.iter().take(NAMED).map(ran).collect();
+    let others = meanwhile.ran.get(NAMED..).unwrap_or_default();
     if !others.is_empty() {
         let time = others.iter().fold(Nanos::ZERO, |sum, (_, time)| sum + *time);
         let plural = if others.len() == 1 { "other" } else { "others" };
-        told.push(format!("{} {plural} {}", others.len(), amount(time)));
+        parts.push(format!("{} {plural} {}", others.len(), amount(time)));
     }
     for (time, what) in [(meanwhile.idle, "the CPU was idle"), (meanwhile.unknown, "unknown")] {
         if time > Nanos::ZERO {
-            told.push(format!("{what} {}", amount(time)));
+            parts.push(format!("{what} {}", amount(time)));
         }
     }
-    (!told.is_empty()).then(|| told.join(", "))
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 /// `meanwhile ua (7) 3.00 ms, the CPU was idle 2.00 µs`.
 pub(super) fn in_times(meanwhile: &Meanwhile, state: &State) -> String {
     match listed(meanwhile, state, Nanos::readable) {
-        Some(told) => format!("meanwhile {told}"),
+        Some(list) => format!("meanwhile {list}"),
         None => "nobody ran".to_owned(),
     }
 }

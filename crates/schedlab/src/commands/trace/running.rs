@@ -1,7 +1,7 @@
 //! `schedlab trace stacks --running`: time on the CPU by call stack.
 
 use super::input::{self, Head, Input, Selection};
-use super::stack_form::{StackForm, notes};
+use super::stack_form::{StackForm, folded_stacks, notes};
 use super::stack_times::{OfRequests, Side, of_requests, within};
 use crate::json;
 use schedlab_model::table::Rows;
@@ -20,7 +20,6 @@ pub(super) struct Running {
     requests: Option<(usize, usize)>,
 }
 
-/// Asks for it.
 pub(super) fn ask(
     input: &Input,
     selection: &Selection,
@@ -51,7 +50,6 @@ pub(super) fn ask(
     Ok(Running { reply, requests })
 }
 
-/// Prints it.
 pub(super) fn print(
     input: &Input,
     selection: &Selection,
@@ -71,7 +69,7 @@ pub(super) fn print(
     print.print(&reply.warnings, &document, &document.stacks, || {
         let mut table = document.stacks.text(print.room(), &[]);
         table.first(form.top);
-        format!("{}\n\n", asked.headline()) + &table.print(form.top)
+        format!("{}\n\n", asked.headline()) + &folded_stacks(&table.print(form.top), print.room())
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -90,7 +88,7 @@ impl Running {
         self.reply.answer.folded(&self.reply.state)
     }
 
-    /// What was looked at, and what of it no tick met.
+    /// What was looked at, and how much of it no tick sampled.
     fn headline(&self) -> String {
         let reply = &self.reply;
         let (ran, without, ticks) = reply.answer.sums();

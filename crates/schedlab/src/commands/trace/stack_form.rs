@@ -2,6 +2,7 @@
 
 use super::{form, pprof};
 use crate::commands::result_file::save;
+use crate::output::folded_table;
 use schedlab_model::{Nanos, Warning};
 use schedlab_timeline::FoldedStack;
 use std::io::Write as _;
@@ -45,6 +46,11 @@ impl StackForm {
         }
         Ok(self.folded)
     }
+}
+
+/// A table of stacks in lines of `room` characters: a long stack goes on below.
+pub(super) fn folded_stacks(table: &str, room: usize) -> String {
+    folded_table(table, "in (called by)", room)
 }
 
 /// Whole microseconds: a sleep of less is none for tools that read whole numbers.

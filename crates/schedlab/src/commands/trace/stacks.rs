@@ -3,7 +3,7 @@
 use super::form;
 use super::input::{self, Head, Input, Selection, Symbols};
 use super::running;
-use super::stack_form::{StackForm, micros, notes};
+use super::stack_form::{StackForm, folded_stacks, micros, notes};
 use super::stack_times::{OfRequests, Side, of_requests, within};
 use super::why::overview::Limits;
 use crate::json;
@@ -72,7 +72,7 @@ pub(crate) struct Which {
 }
 
 /// The time off the CPU of a trace.
-pub(crate) struct Asked {
+pub(crate) struct OffCpu {
     pub(crate) reply: Reply<OffCpuAnswer>,
     /// How many requests are in it, and of how many.
     requests: Option<(usize, usize)>,
@@ -85,7 +85,6 @@ pub(crate) struct Changed {
     pub(crate) stacks: Vec<StackChange>,
 }
 
-/// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let input = args.input.clone().with_symbols(&args.symbols);
     if let Some(before) = &args.which.minus {
@@ -94,10 +93,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.which.running {
         return running::print(&input, &args.selection, &args.which.requests, &args.form);
     }
-    let asked = ask(&input, &args.selection, &args.which)?;
-    let reply = &asked.reply;
-    if args.form.write("off_cpu", || asked.folded(), reply.observed.duration())? {
-        notes(&reply.warnings, &asked.headline())?;
+    let off_cpu = ask(&input, &args.selection, &args.which)?;
+    let reply = &off_cpu.reply;
+    if args.form.write("off_cpu", || off_cpu.folded(), reply.observed.duration())? {
+        notes(&reply.warnings, &off_cpu.headline())?;
         return Ok(ExitCode::SUCCESS);
     }
     let rows = reply.answer.by_name(&reply.state);
@@ -108,7 +107,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     form.print(&reply.warnings, &document, &document.stacks, || {
         let mut table = document.stacks.text(form.room(), &hidden);
         table.first(args.form.top);
-        format!("{}\n\n", asked.headline()) + &table.print(args.form.top)
+        format!("{}\n\n", off_cpu.headline())
+            + &folded_stacks(&table.print(args.form.top), form.room())
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -118,18 +118,18 @@ pub(crate) fn side(input: &Input, selection: &Selection, which: &Which) -> anyho
     if which.running {
         return Ok(running::ask(input, selection, &which.requests)?.side());
     }
-    let asked = ask(input, selection, which)?;
-    let headline = asked.headline();
-    let folded = asked.folded();
-    let tasks: Vec<TaskId> = asked.reply.answer.rows.iter().map(|row| row.task).collect();
-    Ok(Side::of(asked.reply, tasks.into_iter(), headline, folded))
+    let off_cpu = ask(input, selection, which)?;
+    let headline = off_cpu.headline();
+    let folded = off_cpu.folded();
+    let tasks: Vec<TaskId> = off_cpu.reply.answer.rows.iter().map(|row| row.task).collect();
+    Ok(Side::of(off_cpu.reply, tasks.into_iter(), headline, folded))
 }
 
 /// The time off the CPU of chosen tasks, by stack.
-fn ask(input: &Input, selection: &Selection, which: &Which) -> anyhow::Result<Asked> {
-    let Asked { mut reply, requests } = match &which.requests.mark {
+fn ask(input: &Input, selection: &Selection, which: &Which) -> anyhow::Result<OffCpu> {
+    let OffCpu { mut reply, requests } = match &which.requests.mark {
         Some(name) => within_requests(input, selection, name, which)?,
-        None => Asked { reply: of_all(input, selection, which)?, requests: None },
+        None => OffCpu { reply: of_all(input, selection, which)?, requests: None },
     };
     if !which.wakers {
         reply.answer = reply.answer.without_wakers();
@@ -141,7 +141,7 @@ fn ask(input: &Input, selection: &Selection, which: &Which) -> anyhow::Result<As
             "record with `schedlab record --stacks user,kernel`, or `perf sched record -g`";
         reply.warnings.push(Warning::new("stacks-missing", what, remedy));
     }
-    Ok(Asked { reply, requests })
+    Ok(OffCpu { reply, requests })
 }
 
 /// The same, not only within requests.
@@ -178,7 +178,7 @@ fn within_requests(
     selection: &Selection,
     name: &str,
     which: &Which,
-) -> anyhow::Result<Asked> {
+) -> anyhow::Result<OffCpu> {
     let chosen = input.chosen(selection)?;
     let question = RequestStacks::new(name, which.requests.slowest).about(chosen);
     let reply = match which.causes {
@@ -186,7 +186,7 @@ fn within_requests(
         true => with_limits(input, |causes| question.with_causes(causes))?,
     };
     let (reply, requests) = of_requests(input, name, reply)?;
-    Ok(Asked { reply, requests: Some(requests) })
+    Ok(OffCpu { reply, requests: Some(requests) })
 }
 
 /// How the time changed since another trace.
@@ -212,7 +212,7 @@ impl Which {
     }
 }
 
-impl Asked {
+impl OffCpu {
     /// The stacks, outermost frame first.
     pub(crate) fn folded(&self) -> Vec<FoldedStack> {
         self.reply.answer.folded(&self.reply.state)
@@ -275,7 +275,8 @@ fn print_change(args: &Args, mut changed: Changed) -> anyhow::Result<ExitCode> {
     form.print(&[], &document, &document.stacks, || {
         let mut table = document.stacks.text(form.room(), &[]);
         table.first(args.form.top);
-        format!("{}\n\n", headlines.join("\n")) + &table.print(args.form.top)
+        format!("{}\n\n", headlines.join("\n"))
+            + &folded_stacks(&table.print(args.form.top), form.room())
     })?;
     if !form.json {
         form::print_named_notes("before", &before.warnings);

@@ -47,7 +47,6 @@ enum By {
     Cgroup,
 }
 
-/// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.by == By::Cgroup {
         return super::groups::run(&args.input, &args.selection, args.top);

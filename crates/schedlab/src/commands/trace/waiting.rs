@@ -24,7 +24,6 @@ pub(crate) struct Args {
     bins: usize,
 }
 
-/// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let chosen = args.input.chosen(&args.selection)?;
     let about = input::of_chosen(&chosen);

@@ -10,8 +10,9 @@ pub(super) use requests::check_mark;
 
 use super::blocked;
 use super::input::{self, Head, Input, Named, Selection};
-use super::ran_instead;
+use super::ran_instead::{self, Occupancy};
 use crate::json;
+use crate::output::{folded, folded_table};
 use anyhow::bail;
 use schedlab_model::table::{At, Column, Row, Rows, TextTable};
 use schedlab_model::{Cpu, Nanos, Pid, Point, columns};
@@ -91,12 +92,12 @@ impl Args {
     }
 }
 
-/// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Args { comm, regex, cgroup, .. } = args;
     let selection = Selection::named(comm.clone(), regex.clone(), cgroup.clone());
     if let Some(name) = &args.mark {
-        return requests::run(&args.input, &selection, (name, args.nth), args.rows());
+        let request = requests::Nth { mark: name, nth: args.nth };
+        return requests::run(&args.input, &selection, request, args.rows());
     }
     let Some(pid) = args.pid else {
         return overview::run(&args.input, &selection, args.blame, args.top);
@@ -116,11 +117,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let document = Document {
         head: Head::of(&reply),
         task: Named::of(answer.task, &reply.state),
-        told: Told::of(&walked, &blocked, &entries),
+        breakdown: Breakdown::of(&walked, &blocked, &entries),
     };
-    args.input.part.form.print(&reply.warnings, &document, &document.told.entries, || {
-        let Document { head, task, told } = &document;
-        let text = told.text(Some(task), (head.start(), "--from"), reply.origin, args.rows());
+    let form = args.input.part.form;
+    form.print(&reply.warnings, &document, &document.breakdown.entries, || {
+        let Document { head, task, breakdown } = &document;
+        let text = breakdown.text(&Layout {
+            task: Some(task),
+            start: reply.origin + head.start(),
+            begins: "--from",
+            rows: args.rows(),
+            room: form.room(),
+        });
         format!("{task}: what {} were spent on\n\n{text}", input::looked_at(&reply))
     })?;
     Ok(ExitCode::SUCCESS)
@@ -140,7 +148,7 @@ struct Total {
 impl Total {
     /// What it was, in a sentence, with who was on the CPU meanwhile.
     fn said(&self, walked: &Walked<'_>) -> String {
-        let what = walked.said((self.doing, self.task, self.stack));
+        let what = walked.said(self.doing, self.task, self.stack);
         let instead = self.instead.as_ref();
         match instead.and_then(|instead| ran_instead::in_shares(instead, walked.state)) {
             Some(instead) => format!("{what}; meanwhile {instead}"),
@@ -190,16 +198,16 @@ pub(crate) use requests::Document as RequestsDocument;
 pub(crate) struct Document<'a> {
     #[serde(flatten)]
     head: Head,
-    /// The task.
+    /// Whose interval it is.
     #[serde(flatten)]
     task: Named,
     #[serde(flatten)]
-    told: Told<'a>,
+    breakdown: Breakdown<'a>,
 }
 
 /// What an interval was spent on.
 #[derive(Serialize, JsonSchema)]
-struct Told<'a> {
+struct Breakdown<'a> {
     /// Time by what was done and by whom, longest first; the shares sum to 1.
     sums: Vec<Sum>,
     /// Where in the kernel the task itself blocked, the longest first, at most 10; empty where the trace holds no stacks.
@@ -226,7 +234,7 @@ struct Sum {
     blocked_in: Option<String>,
     /// What was on that CPU in this time; absent where the task did not wait for a CPU.
     #[serde(flatten)]
-    meanwhile: Option<ran_instead::Told>,
+    meanwhile: Option<Occupancy>,
     /// What it was, in a sentence.
     said: String,
 }
@@ -239,7 +247,7 @@ pub(crate) struct Entry<'a> {
 
 impl Entry<'_> {
     fn said(&self) -> String {
-        self.walked.said((self.spent.doing, self.spent.task, self.spent.stack))
+        self.walked.said(self.spent.doing, self.spent.task, self.spent.stack)
     }
 }
 
@@ -280,8 +288,7 @@ impl<'a> Walked<'a> {
     }
 
     /// What a task did, in a sentence. Another task than the one that is asked about stands in its chain of wakers.
-    fn said(&self, what: (Doing, TaskId, Option<StackId>)) -> String {
-        let (doing, task, stack) = what;
+    fn said(&self, doing: Doing, task: TaskId, stack: Option<StackId>) -> String {
         let waker = if task == self.asked { "" } else { "waker " };
         let who = format!("{waker}{}", Named::of(task, self.state));
         doing.sentence(&who) + &blocked::words(stack, self.stacks)
@@ -296,7 +303,7 @@ impl<'a> Walked<'a> {
     }
 }
 
-impl<'a> Told<'a> {
+impl<'a> Breakdown<'a> {
     fn of(walked: &Walked<'_>, blocked: &'a [Blocked<'a>], entries: &'a [Entry<'a>]) -> Self {
         let Walked { spent, state, .. } = *walked;
         let all = spent.iter().map(|part| part.span.duration().0).sum::<u64>().max(1) as f64;
@@ -308,7 +315,7 @@ impl<'a> Told<'a> {
             share: total.time.0 as f64 / all,
             said: total.said(walked),
             blocked_in: blocked::text(total.stack, walked.stacks),
-            meanwhile: total.instead.map(|instead| ran_instead::Told::of(&instead, state)),
+            meanwhile: total.instead.map(|instead| Occupancy::of(&instead, state)),
         };
         Self {
             blocked_in: Rows::new(blocked, walked.origin),
@@ -318,36 +325,47 @@ impl<'a> Told<'a> {
     }
 }
 
-impl Told<'_> {
-    /// The sums, and the parts in order of time since `start`, which is called `from`.
-    fn text(
-        &self,
-        who: Option<&Named>,
-        (start, from): (Nanos, &str),
-        origin: Nanos,
-        top: usize,
-    ) -> String {
+/// How the text about an interval is laid out.
+struct Layout<'a> {
+    /// Whose stacks are shown, if any.
+    task: Option<&'a Named>,
+    /// The start of the interval on the clock of the trace.
+    start: Nanos,
+    /// What happened at the start.
+    begins: &'a str,
+    /// Parts in order of time to show; 0 is all.
+    rows: usize,
+    /// Characters of a line.
+    room: usize,
+}
+
+impl Breakdown<'_> {
+    /// The sums, and the parts in order of time.
+    fn text(&self, layout: &Layout<'_>) -> String {
+        let room = layout.room;
         let times: Vec<Nanos> = self.sums.iter().map(|sum| sum.time_ns).collect();
         let mut table = TextTable::new(&["share", "time", "<what"]);
         for (sum, share) in self.sums.iter().zip(tenths(&times)) {
             let share = format!("{}.{} %", share / 10, share % 10);
             table.row(vec![share, sum.time_ns.readable(), sum.said.clone()]);
         }
-        let mut text = table.text(0, usize::MAX);
+        let mut text = folded_table(&table.text(0, room), "what", room);
         let blocked = self.blocked_in.rows();
-        text += &who.map_or_else(String::new, |who| blocked::table(who, blocked));
+        text += &layout.task.map_or_else(String::new, |who| blocked::table(who, blocked, room));
         let _ = writeln!(
             text,
-            "\nin order of time from {} on, {from} (a waker is evidence, not proof):",
-            Point::At(origin + start)
+            "\nin order of time from {} on, {} (a waker is evidence, not proof):",
+            Point::At(layout.start),
+            layout.begins
         );
         let entries = self.entries.rows();
-        let shown = if top == 0 { entries.len() } else { top };
+        let shown = if layout.rows == 0 { entries.len() } else { layout.rows };
         for entry in entries.iter().take(shown) {
             let Spent { span, depth, .. } = *entry.spent;
             let at = Point::At(span.start).to_string();
             let length = span.duration().readable();
-            let _ = writeln!(text, "{at} {length:>10}  {}{}", "  ".repeat(depth), entry.said());
+            let before = format!("{at} {length:>10}  {}", "  ".repeat(depth));
+            text += &folded(&(before.clone() + &entry.said()), before.chars().count(), room);
         }
         if entries.len() > shown {
             let more = entries.len() - shown;

@@ -3,7 +3,7 @@
 use super::{Args, is_view};
 use crate::commands::UsageError;
 use crate::commands::record::Files;
-use crate::commands::ssh::{Visit, typed};
+use crate::commands::ssh::{RemoteHost, typed};
 use anyhow::{Context as _, ensure};
 use schedlab_sys::signal;
 use std::io::Write as _;
@@ -29,28 +29,28 @@ pub(super) fn run(args: &Args, host: &str) -> anyhow::Result<ExitCode> {
         words.splice(1..1, ["--keep", KEPT].map(str::to_owned));
     }
     let is_view = is_view(args);
-    let mut visit = Visit::of(&args.ssh, host)?;
-    let status = visit.run(&words, is_view, signal::catch()?)?;
+    let mut remote = RemoteHost::of(&args.ssh, host)?;
+    let status = remote.run(&words, is_view, signal::catch()?)?;
     let code = status.code().unwrap_or(SSH_FAILED);
     ensure!(code != SSH_FAILED, "{host}: the connection broke: traces that were there are gone");
     if is_view || args.keep.is_some() || !args.snapshot_if.is_empty() {
-        fetch(args, name, &visit)?;
+        fetch(args, name, &remote)?;
     }
     Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))
 }
 
 /// Fetches the traces that were written there. Numbers begin anew there, and go on here.
-fn fetch(args: &Args, name: &str, visit: &Visit) -> anyhow::Result<()> {
+fn fetch(args: &Args, name: &str, remote: &RemoteHost) -> anyhow::Result<()> {
     let there = Files::of(Path::new(name))?;
     let here = Files::of(&args.output)?;
-    for name in visit.names()? {
+    for name in remote.names()? {
         let kept = args.keep.as_ref().filter(|_| name == KEPT);
         let to = match kept {
             Some(keep) => keep.clone(),
             None if there.is_one(&name) => here.next()?.0,
             None => continue,
         };
-        visit.fetch(&name, &to)?;
+        remote.fetch(&name, &to)?;
         writeln!(crate::output::stderr(), "schedlab: {}: {name} from there", to.display())?;
     }
     Ok(())

@@ -86,7 +86,6 @@ impl Metrics {
         Arc::clone(&texts[usize::from(!is_open)])
     }
 
-    /// Adds a window.
     pub(super) fn add(&self, window: &Window) {
         let now = window.reply.observed.end;
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);

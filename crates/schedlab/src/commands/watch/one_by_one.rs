@@ -18,7 +18,7 @@ const HUB: f64 = 0.7;
 
 /// A sentence about such tasks, and how long each of them slept; `None` if there are none. `processes` has the threads
 /// that are not the first of theirs.
-pub(super) fn told(
+pub(super) fn sentence(
     ran: &TasksAnswer,
     processes: Option<&BTreeMap<Pid, Pid>>,
     state: &State,

@@ -45,8 +45,8 @@ impl Drop for Screen {
     }
 }
 
-/// What a thread beside tells: a message, and a text to show.
-struct Told {
+/// The result of work that a thread did beside the view.
+struct Finished {
     message: String,
     text: Option<String>,
 }
@@ -108,7 +108,7 @@ fn show(
             }
             view.take(window);
         }
-        hear(&mut view, &told);
+        show_finished(&mut view, &told);
         // crossterm reads a terminal that is gone for ever.
         while !process::is_hung_up(stdin.as_fd())? && event::poll(Duration::ZERO)? {
             let Event::Key(key) = event::read()? else { continue };
@@ -124,8 +124,9 @@ fn show(
     }
 }
 
-fn hear(view: &mut View, told: &Receiver<Told>) {
-    for Told { message, text } in told.try_iter() {
+/// Shows what threads have finished.
+fn show_finished(view: &mut View, finished: &Receiver<Finished>) {
+    for Finished { message, text } in finished.try_iter() {
         view.say(message);
         text.iter().for_each(|text| view.show(text));
     }
@@ -137,7 +138,7 @@ fn save(
     live: &Live,
     view: &mut View,
     is_asked: bool,
-    tell: &Sender<Told>,
+    tell: &Sender<Finished>,
 ) -> Option<JoinHandle<()>> {
     let saved = Files::of(&args.output).and_then(|files| {
         let (file, spool) = files.next()?;
@@ -154,12 +155,12 @@ fn save(
     view.say(format!("writing {}", file.display()));
     let tell = tell.clone();
     let work = move || {
-        let told = told_of(&spool, &file, is_asked).unwrap_or_else(|error| {
+        let finished = make(&spool, &file, is_asked).unwrap_or_else(|error| {
             let message = format!("no trace: {error:#}");
-            Told { message, text: None }
+            Finished { message, text: None }
         });
         // Nobody listens once the view has ended; the file is there.
-        let _ = tell.send(told);
+        let _ = tell.send(finished);
     };
     let thread = std::thread::Builder::new().name("sl-save".into()).spawn(work);
     if let Err(error) = &thread {
@@ -169,14 +170,14 @@ fn save(
 }
 
 /// Makes the trace, and asks it.
-fn told_of(spool: &Path, file: &Path, is_asked: bool) -> anyhow::Result<Told> {
+fn make(spool: &Path, file: &Path, is_asked: bool) -> anyhow::Result<Finished> {
     let message = made(spool, file)?;
     if !is_asked {
-        return Ok(Told { message, text: None });
+        return Ok(Finished { message, text: None });
     }
     let program = process::this_program()?;
     let output = Command::new(program).arg("why").arg(file).output()?;
     let text = [output.stdout, output.stderr].concat();
     let text = format!("$ schedlab why {}\n{}", file.display(), String::from_utf8_lossy(&text));
-    Ok(Told { message, text: Some(text) })
+    Ok(Finished { message, text: Some(text) })
 }

@@ -108,7 +108,7 @@ impl Sort {
 
 /// A wider name would stand far from its figures.
 const NAME_MAX: usize = 48;
-/// Characters of the cause of most of a row's waiting, where there is room.
+/// Characters of the column that names the main cause of a row's waits.
 const MOSTLY: usize = 30;
 
 /// A time in at most 7 characters; a dash for none.
@@ -184,7 +184,6 @@ impl View {
         self.message = what.into();
     }
 
-    /// Shows a text.
     pub(super) fn show(&mut self, text: &str) {
         self.page = Page::Text(text.lines().map(str::to_owned).collect(), 0);
     }
@@ -210,7 +209,6 @@ impl View {
         rows
     }
 
-    /// What a key does.
     pub(super) fn key(&mut self, key: KeyEvent) -> Option<Do> {
         self.message.clear();
         let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
@@ -325,7 +323,6 @@ impl View {
         if self.has_colours { Style::new().fg(colour) } else { Style::new() }
     }
 
-    /// Draws all of it.
     pub(super) fn draw(&mut self, frame: &mut Frame<'_>) {
         let [head, body, foot] =
             Layout::vertical([Constraint::Length(1), Constraint::Min(0), Constraint::Length(1)])
@@ -394,7 +391,7 @@ impl View {
         };
         let mut lines: Vec<Line<'_>> =
             answer.lines().take(4).map(|line| Line::styled(line.to_owned(), style)).collect();
-        let worst = window.worst().map(|wait| format!("   worst {}", window.told(wait)));
+        let worst = window.worst().map(|wait| format!("   worst {}", window.spelled(wait)));
         lines.push(Line::from(format!(
             "waited {}{}",
             window.waits.sum().readable(),

@@ -18,9 +18,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// What a window is asked.
-pub(super) type Asked = (Latency, Tasks, Causes, Cpus, Option<Conservation>);
-type Answers = <Asked as Question>::Answer;
+/// The questions that are asked about each window.
+pub(super) type WindowQuestions = (Latency, Tasks, Causes, Cpus, Option<Conservation>);
+type Answers = <WindowQuestions as Question>::Answer;
 
 /// What the rows are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -116,7 +116,7 @@ impl Entry {
         self.switches += other.switches;
     }
 
-    /// Takes the wait away that has not ended, since the kernel says that the task sleeps.
+    /// Removes a wait that has not ended: the kernel says that the task sleeps.
     fn leave_out(&mut self, task: TaskId, denied: &Parts) -> LeftOut {
         let waited_ns = denied.sum();
         self.parts = self.parts.without(denied);
@@ -154,7 +154,7 @@ pub(crate) struct Window {
     all: Delays,
     /// By task, without the waits that are left out.
     pub(super) tasks: Vec<Entry>,
-    /// All their waits.
+    /// How long they waited, by cause.
     pub(super) waits: Parts,
     pub(super) by: By,
     /// All that the events hold, those that waited longest in sum first.
@@ -202,7 +202,7 @@ impl Window {
             Some(Throttled { group: path.clone(), group_name, throttled_ns: *time })
         });
         let length = reply.observed.duration();
-        let locked = one_by_one::told(&ran, info.processes.as_ref(), &reply.state, length);
+        let locked = one_by_one::sentence(&ran, info.processes.as_ref(), &reply.state, length);
         let denied = overview::asleep(&reply, groups, is_asleep);
         let first = overview::first_line(&reply, groups, &denied);
         let recorded = rows(tasks.values(), &reply.state, by);
@@ -280,13 +280,13 @@ impl Window {
         };
         let told = |wait: &ExplainedWait| {
             if self.is_left_out(wait) {
-                return format!("{}: left out: it sleeps by /proc", self.told(wait));
+                return format!("{}: left out: it sleeps by /proc", self.spelled(wait));
             }
             let causes = wait.parts.ranked().into_iter().take(2);
             let causes: Vec<String> = causes
                 .map(|(cause, time)| format!("{} {}", cause.title(), time.readable()))
                 .collect();
-            format!("{}: {}", self.told(wait), causes.join(", "))
+            format!("{}: {}", self.spelled(wait), causes.join(", "))
         };
         answer.worst.iter().filter(is_own).map(told).collect()
     }
@@ -355,7 +355,7 @@ impl Window {
         let busy = self.busy().map_or("?".to_owned(), |part| format!("{:.0}", part * 100.0));
         let mut text = format!("{end:>8}  CPUs {busy:>3} %  waited {}", self.waited());
         if let Some(wait) = self.worst() {
-            let _ = write!(text, "; worst {}", self.told(wait));
+            let _ = write!(text, "; worst {}", self.spelled(wait));
         }
         if let Some(top) = self.rows_by(self.by).first().filter(|top| top.parts.sum() > Nanos::ZERO)
         {
@@ -389,7 +389,7 @@ impl Window {
     }
 
     /// `≥ 61.2 ms web (123)`.
-    pub(super) fn told(&self, wait: &ExplainedWait) -> String {
+    pub(super) fn spelled(&self, wait: &ExplainedWait) -> String {
         let state = &self.reply.state;
         let length = wait.until - wait.since;
         let pid = state.task(wait.task).pid;
@@ -540,7 +540,7 @@ pub(crate) struct Document<'a> {
     /// Who waited longest, and why, in a sentence; or which tasks ran one at a time, as behind a lock, if they slept for
     /// longer than that; else `null`.
     answer: Option<&'a str>,
-    /// Events in the window.
+    /// Scheduler events whose time is in the window.
     events: u64,
     /// Events that came after their window had closed, and count in this one.
     late: u64,
@@ -552,11 +552,11 @@ pub(crate) struct Document<'a> {
     worst: Option<Worst>,
     /// All waits that ended in the window.
     waits: One<'a, Delays>,
-    /// Each CPU.
+    /// How long each CPU worked, idled and was overloaded.
     cpus: Rows<'a, schedlab_timeline::CpuRow>,
     /// What the rows are: `task`, `command`, `process` or `group`.
     by: &'static str,
-    /// Those that waited longest in sum first.
+    /// Longest wait in sum first.
     rows: Rows<'a, Entry>,
     /// How many more rows there are: `--top 0` prints all.
     rows_left_out: usize,

@@ -165,7 +165,7 @@ fn an_evaluation_says_how_long_it_takes_and_ends_on_a_signal_with_what_it_has() 
     let (text, notes) = (String::from_utf8(output.stdout.clone()).unwrap(), stderr(&output));
     assert!(notes.contains("30000 runs: about 50 min"), "{notes}");
     assert!(notes.contains("the evaluation was interrupted"), "{notes}");
-    assert!(text.lines().any(|line| line.contains("hogs") && line.contains("50.0%")), "{text}");
+    assert!(text.lines().any(|line| line.contains("hogs") && line.contains("50.0 %")), "{text}");
     assert!(out.join("evaluation.json").exists() && out.join("cpu-1.svg").exists());
 }
 

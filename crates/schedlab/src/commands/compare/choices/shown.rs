@@ -1,9 +1,10 @@
 //! Choices of two schedulers as text and as a picture.
 
 use super::{Choices, Chosen, First, OfClass, Share};
+use crate::output::folded;
 use schedlab_draw::choice::{self, Choice as Drawn};
 use schedlab_draw::{Scene, Theme};
-use schedlab_experiment::report::Table;
+use schedlab_model::table::TextTable;
 use std::io::{self, Write};
 
 /// What the answer yes means.
@@ -27,7 +28,7 @@ impl Share {
 
 impl OfClass {
     /// A row for two sides; classes within a kind are indented.
-    fn row(&self) -> [String; 5] {
+    fn row(&self) -> Vec<String> {
         let what = match &self.case {
             None => question(self.kind).to_owned(),
             Some(case) => format!("  if {case}"),
@@ -45,32 +46,37 @@ impl OfClass {
             true => format!("yes (p {:.3})", self.p),
             false => "no".to_owned(),
         };
-        [what, self.before.text(), self.after.text(), band, verdict]
+        vec![what, self.before.text(), self.after.text(), band, verdict]
     }
 }
 
 impl Choices {
-    /// Prints them for two sides by name.
-    pub(in super::super) fn print(&self, out: &mut dyn Write, sides: [&str; 2]) -> io::Result<()> {
+    /// Prints them for two sides by name, in lines of `room` characters.
+    pub(in super::super) fn print(
+        &self,
+        out: &mut dyn Write,
+        sides: [&str; 2],
+        room: usize,
+    ) -> io::Result<()> {
         match self.equal {
             None => writeln!(out, "\nAll choices of the scheduler in the first start are equal.")?,
             Some(equal) => {
                 writeln!(out, "\nThe first {equal} choices of the scheduler are equal.")?;
             }
         }
-        let mut table = Table::new(["choice", sides[0], sides[1], "placebos", "differs"]);
-        let told = |one: &&OfClass| one.case.is_none() || one.differs;
-        self.classes.iter().filter(told).for_each(|one| {
-            table.row(one.row());
-        });
+        // A colon would make a name a group of columns, a question mark a rank.
+        let [before, after] = sides.map(|name| format!("0?{}", name.replace(": ", ":")));
+        let mut table = TextTable::new(&["<choice", &before, &after, "1?placebos", "<differs"]);
+        let is_shown = |one: &&OfClass| one.case.is_none() || one.differs;
+        self.classes.iter().filter(is_shown).for_each(|one| table.row(one.row()));
         writeln!(
             out,
             "\nHow often the scheduler chose so in {} starts:\n{}",
             self.starts,
-            table.text()
+            table.text(0, room)
         )?;
         match (&self.first, self.classes.iter().any(|one| one.differs)) {
-            (Some(first), _) => first.print(out, sides),
+            (Some(first), _) => first.print(out, sides, room),
             (None, true) => writeln!(
                 out,
                 "Both kernels never chose differently so in the same situation, so no choice is shown as a cause."
@@ -115,29 +121,30 @@ impl Choices {
 
 impl First {
     /// The situation and what was chosen in it, as text.
-    fn print(&self, out: &mut dyn Write, [before, after]: [&str; 2]) -> io::Result<()> {
+    fn print(&self, out: &mut dyn Write, sides: [&str; 2], room: usize) -> io::Result<()> {
+        let [before, after] = sides;
         let waiting = match self.waiting.is_empty() {
             true => "nobody".to_owned(),
             false => self.waiting.join(", "),
         };
-        let [one, other] = self.sides([before, after]);
+        let [one, other] = self.sides(sides);
         writeln!(
             out,
             "The first choice that {one} makes and {other} does not, on {}:",
             self.place()
         )?;
         writeln!(out, "  runs:    {}, for {}", self.current, self.ran)?;
-        writeln!(out, "  waits:   {waiting}")?;
+        out.write_all(folded(&format!("  waits:   {waiting}"), 11, room).as_bytes())?;
         writeln!(out, "  asked:   {}", self.asked)?;
         let of_sides = [(before, &self.chose_before), (after, &self.chose_after)];
         for (name, chosen) in of_sides.into_iter().chain([("placebos", &self.chose_placebos)]) {
             let each = |one: &Chosen| format!("{} ({} times)", one.task, one.times);
             let chosen: Vec<String> = chosen.iter().map(each).collect();
-            let told = match chosen.is_empty() {
+            let next = match chosen.is_empty() {
                 true => "never had this situation".to_owned(),
                 false => format!("next: {}", chosen.join(", ")),
             };
-            writeln!(out, "  {name:<32} {told}")?;
+            out.write_all(folded(&format!("  {name:<32} {next}"), 35, room).as_bytes())?;
         }
         Ok(())
     }
@@ -164,7 +171,7 @@ mod tests {
 
     fn told(choices: &Choices) -> String {
         let mut told = Vec::new();
-        choices.print(&mut told, ["6.1", "6.12"]).unwrap();
+        choices.print(&mut told, ["6.1", "6.12"], usize::MAX).unwrap();
         String::from_utf8(told).unwrap()
     }
 

@@ -8,7 +8,7 @@ pub(crate) use screen::first_line;
 pub(crate) use subject::asleep;
 
 use screen::Screen;
-use subject::{Subject, SubjectTold};
+use subject::{Subject, SubjectFigures};
 
 pub(crate) use super::limits::Limits;
 
@@ -30,14 +30,15 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-/// Waits that are kept with their causes.
+/// The longest waits, whose causes are kept.
 const WORST: usize = 20;
-/// The same for a page: the longest of the tasks that it is about should be among them.
+/// The same for a page. It shows the tasks of one name: the longest wait of these should be among the kept ones.
 const WORST_OF_PAGE: usize = 4_000;
 /// Causes below this share of the waiting are in the JSON only.
 const SHARE_MIN: f64 = 0.005;
 /// JSON names at most this many tasks that used a quota.
 const USERS: usize = 10;
+
 /// Why the tasks of a trace waited, and what the answer rests on.
 struct Explained {
     reply: Reply<CausesAnswer>,
@@ -134,7 +135,7 @@ impl Limits {
     pub(crate) fn warnings(&self, input: &Input) -> Vec<Warning> {
         let groups = self.info.groups.as_ref();
         let counted = counted(input, groups, &self.throttling);
-        let sums = kernel_sums(groups, (&self.throttling, &counted), None);
+        let sums = kernel_sums(groups, &self.throttling, &counted, None);
         limits(self.info.affinity.is_some(), self.is_own(), groups, &sums)
     }
 
@@ -162,7 +163,7 @@ pub(crate) fn sums(input: &Input, observed: Span) -> anyhow::Result<Vec<KernelSu
     let Limits { info, throttling } = Limits::of(input)?;
     let counted = counted(input, info.groups.as_ref(), &throttling);
     let throttling = throttling.within(observed);
-    Ok(kernel_sums(info.groups.as_ref(), (&throttling, &counted), None))
+    Ok(kernel_sums(info.groups.as_ref(), &throttling, &counted, None))
 }
 
 /// How long the chosen tasks of a trace waited, and why.
@@ -172,7 +173,8 @@ pub(crate) struct Waited {
     pub(crate) culprits: BTreeMap<String, Nanos>,
     /// By what a task is: its name, and who woke it last.
     pub(crate) roles: BTreeMap<String, Nanos>,
-    /// How far the kernel's counters are from it, for tasks where that is much.
+    /// By how much the kernel's counters differ from it, summed over tasks where they differ
+    /// much.
     pub(crate) off: Nanos,
     /// The length of the trace.
     pub(crate) seconds: f64,
@@ -234,7 +236,7 @@ pub(super) fn run(
         locks.answer.about(&chosen);
     }
     let mut warnings = reply.warnings.clone();
-    let sums = kernel_sums(groups.as_ref(), (&throttling, &counted), Some(&reply));
+    let sums = kernel_sums(groups.as_ref(), &throttling, &counted, Some(&reply));
     warnings.extend(limits(has_affinity, conditions.is_some(), groups.as_ref(), &sums));
     let groups = groups.unwrap_or_default();
     if let Some(by) = by {
@@ -245,7 +247,7 @@ pub(super) fn run(
             );
         }
         let rows = blame::rows(&reply, by, &belongs);
-        return print_blame(input, &reply, &rows, (&warnings, &sums), top.unwrap_or(20));
+        return print_blame(input, &reply, &rows, &warnings, &sums, top.unwrap_or(20));
     }
     let denied = subject::doubtful(&reply, &groups);
     let subject = Subject::of(&reply, &denied);
@@ -262,7 +264,7 @@ pub(super) fn run(
         head: Head::of(&reply),
         waited_ns: reply.answer.total.sum(),
         by_cause: by_cause(&reply.answer.total),
-        subject: subject.as_ref().map(|subject| subject.told(&reply)),
+        subject: subject.as_ref().map(|subject| subject.figures(&reply)),
         tasks: Rows::new(&tasks, reply.origin)
             .known(&reply.known)
             .off("waited_ns", |row| Some(row.reply.off(row.task)?.waited_off()?.0 as f64)),
@@ -292,7 +294,8 @@ fn print_blame(
     input: &Input,
     reply: &Reply<CausesAnswer>,
     rows: &[Taken],
-    (warnings, sums): (&[Warning], &[KernelSum]),
+    warnings: &[Warning],
+    sums: &[KernelSum],
     top: usize,
 ) -> anyhow::Result<ExitCode> {
     let document = blame::Document::new(reply, rows);
@@ -438,7 +441,8 @@ impl KernelSum {
 
 fn kernel_sums(
     groups: Option<&Groups>,
-    (throttling, counted): (&ThrottlingAnswer, &BTreeMap<u32, Counted>),
+    throttling: &ThrottlingAnswer,
+    counted: &BTreeMap<u32, Counted>,
     reply: Option<&Reply<CausesAnswer>>,
 ) -> Vec<KernelSum> {
     let Some(groups) = groups else { return Vec::new() };
@@ -490,7 +494,7 @@ pub(crate) struct Document<'a> {
     /// The same by cause, longest first.
     by_cause: Vec<ByCause>,
     /// What the first line is about; `null` if nobody waited.
-    subject: Option<SubjectTold>,
+    subject: Option<SubjectFigures>,
     /// Tasks that waited, longest in sum first.
     tasks: Rows<'a, InReply<'a, TaskCauses, CausesAnswer>>,
     /// Who ran while others waited, most first.

@@ -1,10 +1,11 @@
 //! `schedlab trace why --mark`: what slow requests were spent on, beside those of middle length.
 
 use super::limits::Limits;
-use super::{Told, Walked, locks};
+use super::{Breakdown, Layout, Walked, locks};
 use crate::commands::trace::input::{self, Head, Input, Named, Selection, looked_at};
-use crate::commands::trace::ran_instead;
+use crate::commands::trace::ran_instead::{self, Occupancy};
 use crate::json;
+use crate::output::folded;
 use anyhow::bail;
 use schedlab_model::table::{Bound, Rows, TextTable};
 use schedlab_model::{Nanos, Unit, readable};
@@ -17,19 +18,28 @@ use serde::Serialize;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-/// Runs it.
+/// One of the requests that marks of a name enclose.
+#[derive(Clone, Copy)]
+pub(super) struct Nth<'a> {
+    pub(super) mark: &'a str,
+    /// Its place by length; 1 is the longest.
+    pub(super) nth: usize,
+}
+
+/// Answers `--mark`; `rows` is how many parts of the request are shown, 0 for all.
 pub(super) fn run(
     input: &Input,
     selection: &Selection,
-    (name, nth): (&str, usize),
-    top: usize,
+    wanted: Nth<'_>,
+    rows: usize,
 ) -> anyhow::Result<ExitCode> {
+    let Nth { mark, nth } = wanted;
     let chosen = input.chosen(selection)?;
     let limits = Limits::of(input)?;
     let stopped = &limits.throttling.spans;
-    let question = Requests::new(name, nth).throttled(stopped).about(chosen.clone());
+    let question = Requests::new(mark, nth).throttled(stopped).about(chosen.clone());
     let reply = input.ask_with_stacks(|_| question)?;
-    check(input, name, nth, (&reply, &chosen))?;
+    check(input, wanted, &reply, &chosen)?;
     let RequestsAnswer { requests, spent, occupants, blocked, stacks, .. } = &reply.answer;
     let asked = requests[nth - 1].ended_by;
     let state = &reply.state;
@@ -39,20 +49,28 @@ pub(super) fn run(
     let entries = walked.entries();
     let held = limits.locks(input)?;
     let own = held.as_ref().map(|held| locks::within(held, asked, requests[nth - 1].span));
-    let rows = held.as_ref().zip(own.as_ref()).map(|(held, own)| held.rows(own));
-    let waits: Vec<_> = rows.into_iter().flatten().map(locks::Waited).collect();
-    let told = Told::of(&walked, &blocked, &entries);
-    let document = Document::of((name, nth), &reply, told, &waits);
-    input.part.form.print(&reply.warnings, &document, &document.request.told.entries, || {
+    let own = held.as_ref().zip(own.as_ref()).map(|(held, own)| held.rows(own));
+    let waits: Vec<_> = own.into_iter().flatten().map(locks::Waited).collect();
+    let breakdown = Breakdown::of(&walked, &blocked, &entries);
+    let document = Document::of(wanted, &reply, breakdown, &waits);
+    let form = input.part.form;
+    form.print(&reply.warnings, &document, &document.request.breakdown.entries, || {
+        let layout = Layout {
+            task: document.request.ended_by.as_ref(),
+            start: origin + document.request.start_ns,
+            begins: "the request began",
+            rows,
+            room: form.room(),
+        };
         let looked_at = looked_at(&reply) + &input::of_chosen(&chosen);
-        to_text(&document, &looked_at, reply.origin, top)
+        to_text(&document, &looked_at, &layout)
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Waits for locks that the text names.
 const LOCK_WAITS: usize = 3;
-/// Kinds of requests that are looked at for the slowest: each takes a pass over the trace.
+/// The slowest request is searched among this many kinds: each takes a pass over the trace.
 const KINDS_MAX: usize = 4;
 
 /// What the slowest request of chosen tasks was spent on, in a sentence; `None` if the trace holds no requests.
@@ -109,13 +127,14 @@ pub(crate) fn check_mark(input: &Input, name: &str, marks: &[String]) -> anyhow:
     Ok(())
 }
 
-/// Fails where there is nothing to tell.
+/// Fails if the trace does not have the request.
 fn check(
     input: &Input,
-    name: &str,
-    nth: usize,
-    (reply, chosen): (&Reply<RequestsAnswer>, &Chosen),
+    wanted: Nth<'_>,
+    reply: &Reply<RequestsAnswer>,
+    chosen: &Chosen,
 ) -> anyhow::Result<()> {
+    let Nth { mark: name, nth } = wanted;
     check_mark(input, name, reply.state.marks())?;
     let file = input.file.display();
     let answer = &reply.answer;
@@ -158,7 +177,7 @@ pub(crate) struct Document<'a> {
     slowest: Option<Mean>,
     /// The mean request of the middle 10 %; `null` of fewer than 20 requests.
     middle: Option<Mean>,
-    /// One request in order of time.
+    /// One request, with its parts in order of time.
     request: One<'a>,
 }
 
@@ -166,7 +185,7 @@ impl json::Document for Document<'_> {
     const ID: &'static str = "schedlab/trace-why-mark/1";
 }
 
-/// The mean of some requests.
+/// What requests of about the same length were spent on, in the mean.
 #[derive(Serialize, JsonSchema)]
 struct Mean {
     requests: usize,
@@ -175,7 +194,7 @@ struct Mean {
     parts: Vec<MeanPart>,
     /// What was on the CPUs in the time of the part `runnable`, summed over the requests.
     #[serde(flatten)]
-    meanwhile: ran_instead::Told,
+    meanwhile: Occupancy,
     /// The same in words, with shares; `null` where no request waited.
     waited_beside: Option<String>,
 }
@@ -190,7 +209,7 @@ struct MeanPart {
     said: &'static str,
 }
 
-/// One request.
+/// The request that `--nth` chooses.
 #[derive(Serialize, JsonSchema)]
 struct One<'a> {
     /// Which by length; 1 is the longest.
@@ -206,14 +225,14 @@ struct One<'a> {
     /// How the task that ended it waited for locks, longest first; empty where the trace tells of none.
     lock_waits: Rows<'a, locks::Waited<'a>>,
     #[serde(flatten)]
-    told: Told<'a>,
+    breakdown: Breakdown<'a>,
 }
 
 impl<'a> Document<'a> {
     fn of(
-        (name, nth): (&str, usize),
+        wanted: Nth<'_>,
         reply: &Reply<RequestsAnswer>,
-        told: Told<'a>,
+        breakdown: Breakdown<'a>,
         waits: &'a [locks::Waited<'a>],
     ) -> Self {
         let answer = &reply.answer;
@@ -222,12 +241,12 @@ impl<'a> Document<'a> {
         let [slowest, middle] = answer.compositions().map_or([None, None], |[slow, middle]| {
             [(slow, &answer.instead[0]), (middle, &answer.instead[1])].map(mean)
         });
-        let one = &answer.requests[nth - 1];
+        let one = &answer.requests[wanted.nth - 1];
         let named =
             |task: schedlab_timeline::TaskId| task.is_some().then(|| Named::of(task, state));
         Self {
             head: Head::of(reply),
-            mark: name.to_owned(),
+            mark: wanted.mark.to_owned(),
             requests: answer.requests.len(),
             unfinished: answer.unfinished,
             unbegun: answer.unbegun,
@@ -241,14 +260,14 @@ impl<'a> Document<'a> {
             slowest,
             middle,
             request: One {
-                nth,
+                nth: wanted.nth,
                 start_ns: one.span.start - reply.origin,
                 end_ns: one.span.end - reply.origin,
                 is_open: one.is_open,
                 begun_by: named(one.begun_by),
                 ended_by: named(one.ended_by),
                 lock_waits: Rows::new(waits, reply.origin),
-                told,
+                breakdown,
             },
         }
     }
@@ -266,7 +285,7 @@ impl Mean {
             requests: mean.count,
             length_ns: mean.length_ns,
             parts: parts.map(part).collect(),
-            meanwhile: ran_instead::Told::of(instead, state),
+            meanwhile: Occupancy::of(instead, state),
             waited_beside: ran_instead::in_shares(instead, state),
         }
     }
@@ -276,7 +295,8 @@ fn time(ns: f64) -> String {
     readable(ns, Unit::Nanoseconds)
 }
 
-fn to_text(document: &Document<'_>, looked_at: &str, origin: Nanos, top: usize) -> String {
+fn to_text(document: &Document<'_>, looked_at: &str, layout: &Layout<'_>) -> String {
+    let room = layout.room;
     let Document { mark, requests, unfinished, unbegun, request, .. } = document;
     let time = |of: Option<Nanos>| of.map_or_else(String::new, |of| time(of.0 as f64));
     let mut text = format!(
@@ -295,10 +315,11 @@ fn to_text(document: &Document<'_>, looked_at: &str, origin: Nanos, top: usize) 
     text.push('\n');
     match (&document.slowest, &document.middle) {
         (Some(slowest), Some(middle)) => {
-            text += &compared(slowest, middle);
+            text += &compared(slowest, middle, room);
             for (which, mean) in [("slowest 1 %", slowest), ("middle 10 %", middle)] {
                 if let Some(beside) = &mean.waited_beside {
-                    let _ = writeln!(text, "while those of the {which} waited for a CPU: {beside}");
+                    let said = format!("while those of the {which} waited for a CPU: {beside}");
+                    text += &folded(&said, 4, room);
                 }
             }
         }
@@ -310,20 +331,20 @@ fn to_text(document: &Document<'_>, looked_at: &str, origin: Nanos, top: usize) 
             );
         }
     }
-    let _ = writeln!(text, "\n{}\n", headline(request, origin));
+    let origin = Nanos(layout.start.0 - request.start_ns.0);
+    let _ = writeln!(text, "\n{}", folded(&headline(request, origin), 4, room));
     let waits = request.lock_waits.rows();
     for wait in waits.iter().take(LOCK_WAITS) {
-        let _ = writeln!(text, "it {}", wait.said());
+        text += &folded(&format!("it {}", wait.said()), 4, room);
     }
     if !waits.is_empty() {
         text.push('\n');
     }
-    let who = request.ended_by.as_ref();
-    text + &request.told.text(who, (request.start_ns, "the request began"), origin, top)
+    text + &request.breakdown.text(layout)
 }
 
 /// The mean slow request beside the mean middle one.
-fn compared(slow: &Mean, middle: &Mean) -> String {
+fn compared(slow: &Mean, middle: &Mean, room: usize) -> String {
     let mut table = TextTable::new(&["<mean request", "slowest 1 %", "middle 10 %", "difference"]);
     let row = |what: String, slow: f64, middle: f64| {
         let sign = if slow < middle { "-" } else { "+" };
@@ -341,7 +362,7 @@ fn compared(slow: &Mean, middle: &Mean) -> String {
         middle.requests.to_string(),
         String::new(),
     ]);
-    table.text(0, usize::MAX)
+    table.text(0, room)
 }
 
 fn headline(one: &One<'_>, origin: Nanos) -> String {

@@ -1,6 +1,6 @@
 //! The view over windows of a simulated stream, on terminals that exist only here.
 
-use super::super::window::Asked;
+use super::super::window::WindowQuestions;
 use super::*;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -51,10 +51,11 @@ fn window(cpus: u16, tasks: u16) -> Window {
 fn close(info: &TraceInfo, events: Vec<Event>, is_asleep: &dyn Fn(Pid) -> bool) -> Window {
     let second = Nanos::from_secs(1);
     let mut windows = Windows::new(info, Nanos::ZERO);
-    let (throttling, reply) = windows.close(&events, &|_| None, second, |told| -> Asked {
-        let causes = Causes::new(info, &told.spans, 200);
-        (Latency::new(), Tasks::new(), causes, Cpus::new(), None)
-    });
+    let (throttling, reply) =
+        windows.close(&events, &|_| None, second, |told| -> WindowQuestions {
+            let causes = Causes::new(info, &told.spans, 200);
+            (Latency::new(), Tasks::new(), causes, Cpus::new(), None)
+        });
     let taken = Taken { events, ..Taken::default() };
     Window::of(reply, &throttling, info, &taken, By::Group, is_asleep)
 }

@@ -14,10 +14,10 @@ const OPEN_MIN: Nanos = Nanos(10_000_000);
 const ASKED_MAX: usize = 50;
 
 #[derive(Serialize, JsonSchema)]
-pub(super) struct SubjectTold {
+pub(super) struct SubjectFigures {
     /// The name of its tasks.
     comm: String,
-    /// Their pids.
+    /// The pid of each of these tasks (threads).
     pids: Vec<schedlab_model::Pid>,
     /// The path of their control group; `null` if not known.
     group: Option<String>,
@@ -42,7 +42,7 @@ pub(super) struct Subject {
 
 /// How long tasks of one name in one group waited behind whom.
 #[derive(Default)]
-struct Behind {
+struct WaitsBehind {
     own: Nanos,
     /// Tasks of other names, or of other groups.
     others: Nanos,
@@ -81,12 +81,12 @@ impl Subject {
                 continue;
             }
             let key = (row.group, reply.state.task(row.task).comm);
-            let (sum, _): &mut (Self, Behind) = sums.entry(key).or_insert_with(|| {
+            let (sum, _): &mut (Self, WaitsBehind) = sums.entry(key).or_insert_with(|| {
                 let tasks = Vec::new();
                 let parts = Parts::default();
                 let subject =
                     Self { tasks, group: row.group, parts, wait: None, is_trigger: false };
-                (subject, Behind::default())
+                (subject, WaitsBehind::default())
             });
             sum.tasks.push(row.task);
             sum.parts.add(&waited);
@@ -106,7 +106,8 @@ impl Subject {
         sums.sort_by_key(|(sum, _)| (Reverse(sum.parts.sum()), sum.tasks[0]));
         let most = sums.first()?.0.parts.sum().0;
         let all = reply.observed.duration().0;
-        let is_own_fault = |(sum, behind): &(Self, Behind)| behind.own.0 * 2 > sum.parts.sum().0;
+        let is_own_fault =
+            |(sum, behind): &(Self, WaitsBehind)| behind.own.0 * 2 > sum.parts.sum().0;
         let mut place = 0;
         if is_own_fault(&sums[0]) {
             let victims = || (0..sums.len()).filter(|at| !is_own_fault(&sums[*at]));
@@ -119,9 +120,9 @@ impl Subject {
         Some(sums.swap_remove(place).0).filter(|sum| sum.parts.sum() > Nanos::ZERO)
     }
 
-    pub(super) fn told(&self, reply: &Reply<CausesAnswer>) -> SubjectTold {
+    pub(super) fn figures(&self, reply: &Reply<CausesAnswer>) -> SubjectFigures {
         let state = &reply.state;
-        SubjectTold {
+        SubjectFigures {
             comm: state.name(self.tasks[0]),
             pids: self.tasks.iter().map(|task| state.task(*task).pid).collect(),
             group: reply.answer.group_name(self.group).map(str::to_owned),
