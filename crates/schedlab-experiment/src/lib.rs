@@ -32,6 +32,7 @@ mod hooks;
 mod id;
 #[cfg(test)]
 mod judge;
+mod machine_files;
 mod machines;
 mod plan;
 #[cfg(test)]
@@ -56,6 +57,7 @@ pub use file::{
 };
 use file::{Hosts, Measure, Order};
 pub use id::RunId;
+pub use machine_files::machine_files;
 pub use machines::Machines;
 pub use plan::{Plan, Planned, Point};
 pub use run_loop::{LoopError, Progress, Tally, run_plan};

@@ -11,6 +11,7 @@ mod errors;
 mod facts;
 mod file;
 mod groups;
+mod likeness;
 mod name;
 mod of_code;
 mod parts;
@@ -21,6 +22,7 @@ mod setting;
 mod tuned;
 
 pub use file::MachineFile;
+pub use likeness::Likeness;
 pub use of_code::OfCode;
 pub use pool::SimulatedPool;
 
