@@ -64,23 +64,26 @@ pub struct Came {
 /// # Errors
 /// When the signal cannot be ignored.
 pub fn ignore(signal: i32) -> io::Result<()> {
-    install(signal, libc::SIG_IGN)
+    // SAFETY: it is an action.
+    unsafe { install(signal, libc::SIG_IGN) }
 }
 
 type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
 
 fn handle(signal: i32) -> io::Result<()> {
-    install(signal, handler as Handler as libc::sighandler_t)
+    // SAFETY: the handler only does what one may do: it stores to atomics, writes to a descriptor, exits.
+    unsafe { install(signal, handler as Handler as libc::sighandler_t) }
 }
 
-fn install(signal: i32, action: libc::sighandler_t) -> io::Result<()> {
+/// # Safety
+/// `action` is `SIG_IGN`, `SIG_DFL` or a [`Handler`] that does only what a handler may do (signal-safety(7)).
+unsafe fn install(signal: i32, action: libc::sighandler_t) -> io::Result<()> {
     // SAFETY: an all-zero sigaction is a valid value: no flags, empty mask.
     let mut new: libc::sigaction = unsafe { std::mem::zeroed() };
     new.sa_sigaction = action;
     // System calls that were interrupted go on; who must wake polls the descriptor.
     new.sa_flags = libc::SA_RESTART | libc::SA_SIGINFO;
-    // SAFETY: `new` is a valid action, and our handler only does what a handler may: it stores to
-    // atomics, writes to a descriptor, exits.
+    // SAFETY: `new` is a valid action, as the caller promises.
     let result = unsafe { libc::sigaction(signal, &raw const new, std::ptr::null_mut()) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
