@@ -2,7 +2,7 @@
 
 use super::clamp::Clamp;
 use super::frequency::{Domain, PITCH, Setting};
-use super::group::{members, processes};
+use super::group::{Group, members, processes};
 use super::helper_process::HelperProcess;
 use super::hogs::{Burning, HogProcess};
 use super::node_groups::{Wants, Zone};
@@ -11,25 +11,20 @@ use super::stop::{Limiter, Limits};
 use super::weight::{Grouping, Weight};
 use super::{Grid, Method, Node, Plan, SlowError, Speed, Speeds, Support};
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid};
-use schedlab_sys::cgroup::{self, Version};
+use schedlab_sys::cgroup::Version;
 use schedlab_sys::clock;
 use schedlab_sys::guard::Guard;
 use std::path::PathBuf;
 
-/// What holds one node's tasks at its speed.
 #[derive(Debug)]
 pub(super) enum Hold {
     /// Its CPUs are slowed, for all tasks there.
     Cpus,
-    /// A limiter looks at its processes.
     Stop(Limiter),
-    /// Its group has a weight.
     Weight(Weight),
-    /// Its group has a budget.
     Quota(Quota),
     /// The kernel gives a burner its part of the CPU.
     Deadline(HogProcess),
-    /// Its group's load is clamped.
     Uclamp(Clamp),
 }
 
@@ -52,14 +47,8 @@ impl Held {
         guard: &mut Guard,
     ) -> Result<Self, SlowError> {
         let method = plan.method;
-        let grouped = matches!(
-            method,
-            Method::Quota
-                | Method::Weight
-                | Method::WeightPerCpu
-                | Method::WeightPinned
-                | Method::Uclamp
-        );
+        // Of the methods that bind, `deadline` alone slows the CPU and not the command.
+        let grouped = method.binds() && method.is_for_command();
         let bind = match node.bind || method.binds() {
             true => node.cpus(),
             false => CpuSet::new(),
@@ -105,7 +94,7 @@ impl Held {
                     request.quota_burst,
                 )?)
             }
-            Method::Uclamp => Hold::Uclamp(Clamp::apply(&cpu()?.1, speed)?),
+            Method::Uclamp => Hold::Uclamp(Clamp::apply(&cpu()?.dir, speed)?),
             Method::Deadline => Hold::Deadline(burner(plan, node, &zone, support, guard)?),
             Method::Weight | Method::WeightPerCpu | Method::WeightPinned => {
                 let grouping =
@@ -114,7 +103,7 @@ impl Held {
                 let speeds = &node.speeds;
                 let weight = Weight::apply(top, speeds, grouping, &wants, support, guard)?;
                 // Tasks enter the node's part of the group, and the group itself elsewhere.
-                groups.retain(|group| *group != top.1);
+                groups.retain(|group| *group != top.dir);
                 groups.push(weight.tasks.clone());
                 Hold::Weight(weight)
             }
@@ -134,25 +123,25 @@ impl Held {
     /// CPU time that its tasks have used: by the counter of their group, else as far as the living ones tell. `None`
     /// where the counter cannot be read.
     pub(super) fn used(&self, processes: &[Pid]) -> Option<Nanos> {
-        let Some((version, dir)) = self.zone.count() else {
+        let Some(group) = self.zone.count() else {
             let of = |pid: &Pid| clock::cpu_of(*pid).map(|used| used.0);
             return Some(Nanos(processes.iter().filter_map(of).sum()));
         };
-        let all = cgroup::usage(*version, dir).ok()?;
+        let within = |dir| Group { version: group.version, dir }.usage();
+        let all = group.usage()?;
         // Where one hierarchy holds all, burners lie beside the tasks or below them.
         match &self.hold {
-            Hold::Weight(weight) if weight.tasks.starts_with(dir) => {
-                cgroup::usage(*version, &weight.tasks).ok()
+            Hold::Weight(weight) if weight.tasks.starts_with(&group.dir) => {
+                within(weight.tasks.clone())
             }
-            Hold::Deadline(_) if *version == Version::V2 => {
-                let burner = cgroup::usage(*version, &dir.join("burner")).unwrap_or(Nanos::ZERO);
+            Hold::Deadline(_) if group.version == Version::V2 => {
+                let burner = within(group.dir.join("burner")).unwrap_or(Nanos::ZERO);
                 Some(all - burner.min(all))
             }
             _ => Some(all),
         }
     }
 
-    /// The processes that hold it at its speed.
     pub(super) fn aides(&mut self) -> &mut [HelperProcess] {
         match &mut self.hold {
             Hold::Deadline(burner) => std::slice::from_mut(burner.helper()),
@@ -161,7 +150,6 @@ impl Held {
         }
     }
 
-    /// Changes the speed of one of its CPUs.
     pub(super) fn set(
         &mut self,
         cpu: Cpu,
@@ -210,7 +198,6 @@ pub(super) struct Under {
     gov: bool,
 }
 
-/// A clock that is being set.
 #[derive(Debug)]
 struct Clock {
     domain: Domain,
@@ -221,7 +208,6 @@ struct Clock {
 }
 
 impl Under {
-    /// Starts hogs, or sets clocks.
     pub(super) fn apply(
         plan: &Plan,
         speeds: &Speeds,
@@ -266,7 +252,6 @@ impl Under {
         Ok(under)
     }
 
-    /// Changes the speed of a CPU.
     pub(super) fn set(&mut self, cpu: Cpu, speed: Speed) -> Result<(), SlowError> {
         if let Some(hogs) = &mut self.hogs {
             hogs.set(cpu, speed)?;
@@ -292,12 +277,10 @@ impl Under {
         Ok(())
     }
 
-    /// Changes how often hogs burn.
     pub(super) fn pace(&mut self, grid: Grid) -> Result<(), SlowError> {
         self.hogs.as_mut().map_or(Ok(()), |hogs| hogs.pace(grid))
     }
 
-    /// The hogs' process, and fillers.
     pub(super) fn aides(&mut self) -> impl Iterator<Item = &mut HelperProcess> {
         self.hogs
             .as_mut()

@@ -7,21 +7,16 @@ use schedlab_sys::sched::Policy;
 use schedlab_sys::{capability, process, sched};
 use std::path::{Path, PathBuf};
 
-/// The capability to use real-time scheduling.
 pub(crate) const CAP_SYS_NICE: u32 = 23;
 
 /// What this machine and our rights allow: a [`super::Request`] is checked against it.
 #[derive(Clone, Debug)]
 pub struct Support {
-    /// CPUs that are online.
     pub(crate) online: CpuSet,
     /// CPUs that there are, offline ones included.
     pub(crate) present: CpuSet,
-    /// Which CPUs are threads of one core.
     pub(crate) topology: Topology,
-    /// CPUs on which we may run.
     pub allowed: CpuSet,
-    /// Whether we are root.
     pub root: bool,
     /// Whether schedlab's own group of version 2 was delegated: groups below it can be made without
     /// root.
@@ -32,9 +27,7 @@ pub struct Support {
     pub(crate) no_realtime_runtime: bool,
     /// The part of each second that real-time tasks may have; 1 without a limit.
     pub(crate) realtime_share: f64,
-    /// The hierarchy of the CPU controller, if mounted.
     pub(crate) cpu_group: Option<Hierarchy>,
-    /// The hierarchy of the cpuset controller, if mounted.
     pub(crate) cpuset_group: Option<Hierarchy>,
     /// A hierarchy in which the command's processes can be gathered.
     pub(crate) any_group: Option<Hierarchy>,
@@ -42,9 +35,7 @@ pub struct Support {
     pub(crate) count_group: Option<Hierarchy>,
     /// Whether links are tried: not where tests make up a machine.
     pub(crate) links: bool,
-    /// Where memory bandwidth is limited, if it is.
     pub(crate) resctrl: PathBuf,
-    /// The clock domains that software can set.
     pub(crate) domains: Vec<Domain>,
     /// Why there are no deadline tasks; `None` where there are.
     pub(crate) deadline_obstacle: Option<String>,
@@ -53,7 +44,6 @@ pub struct Support {
 }
 
 impl Support {
-    /// Looks at this machine.
     #[must_use]
     pub fn here() -> Self {
         let sys = Path::new("/sys");
@@ -138,7 +128,6 @@ impl Support {
         others.filter(|other| self.online.contains(*other)).collect()
     }
 
-    /// Whether control groups can be made.
     #[must_use]
     pub(crate) const fn makes_groups(&self) -> bool {
         self.root || self.delegated

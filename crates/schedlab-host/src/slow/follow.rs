@@ -35,7 +35,6 @@ pub(super) const ALL: u64 = 90;
 /// what a short look sees varies.
 const KEPT: u64 = 75;
 
-/// The periods that a method can have.
 #[derive(Debug)]
 pub(super) struct Periods {
     /// Ascending. Those of burns divide each other, so hogs change from one to another between two slots of both.
@@ -137,7 +136,6 @@ pub(super) const fn look(looks: u32) -> Nanos {
     Nanos::from_millis(if looks < FIRST { 50 } else { 100 })
 }
 
-/// The pause after a number of looks.
 pub(super) const fn pause(looks: u32, look: Nanos) -> Nanos {
     match looks {
         0..FIRST => Nanos::ZERO,
@@ -148,11 +146,9 @@ pub(super) const fn pause(looks: u32, look: Nanos) -> Nanos {
 /// What a node did in looks that have not been judged yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Seen {
-    /// How long was looked.
     pub(super) looked: Nanos,
     /// The CPU time that the node may have had in this time.
     pub(super) there: Nanos,
-    /// CPU time that the tasks of the node used.
     pub(super) used: Nanos,
     /// How often one of its CPUs had nothing to run.
     pub(super) idled: u64,

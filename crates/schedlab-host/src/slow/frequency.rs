@@ -18,15 +18,12 @@ pub(super) const PITCH: Nanos = Nanos::from_millis(100);
 pub(crate) struct Domain {
     /// The folder `cpufreq/policyN` of the domain.
     pub(crate) path: PathBuf,
-    /// The CPUs that share the clock.
     pub(crate) cpus: CpuSet,
-    /// The lowest frequency in kHz.
     pub(crate) lowest: u64,
     /// What counts as full speed: the frequency without turbo where it is reported, else the highest.
     pub(crate) full: u64,
     /// The levels in ascending order; empty where the driver takes any frequency in between.
     pub(crate) levels: Vec<u64>,
-    /// Whether the governor `userspace` is there.
     pub(crate) userspace: bool,
 }
 
@@ -61,10 +58,8 @@ fn domain(path: &Path) -> Option<Domain> {
     })
 }
 
-/// How a domain reaches a speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Setting {
-    /// The clock stays at one frequency.
     One(u64),
     /// Two in alternation: this one first, for this part of the pitch.
     Two {
@@ -89,7 +84,6 @@ impl Domain {
         self.full - speed.lost(self.full)
     }
 
-    /// The one frequency nearest to a speed.
     pub(super) fn nearest(&self, speed: super::Speed) -> u64 {
         let wanted = self.wanted(speed);
         let near = self.levels.iter().min_by_key(|level| level.abs_diff(wanted));
@@ -136,7 +130,6 @@ impl Domain {
             .map_err(|e| SlowError::io(format!("writing {}", path.display()), e))
     }
 
-    /// Asks for a frequency.
     pub(super) fn write(&self, khz: u64) -> Result<(), SlowError> {
         let write = |name: &str| {
             let path = self.path.join(name);

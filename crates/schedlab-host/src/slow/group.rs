@@ -1,11 +1,38 @@
-//! Files of a control group: who is in it, and writing them.
+//! Control groups: who is in one, what it used, and writing its files.
 
 use super::SlowError;
-use schedlab_model::Pid;
+use schedlab_model::{Nanos, Pid};
+use schedlab_sys::cgroup::{self, Version};
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// The processes of a group.
+#[derive(Clone, Debug)]
+pub(super) struct Group {
+    pub(super) version: Version,
+    pub(super) dir: PathBuf,
+}
+
+impl Group {
+    /// CPU time of all of its tasks, ended ones included; `None` where it cannot be read.
+    pub(super) fn usage(&self) -> Option<Nanos> {
+        cgroup::usage(self.version, &self.dir).ok()
+    }
+
+    /// Writes a file of the group, which has another name in each version.
+    pub(super) fn write(&self, [v1, v2]: [&str; 2], text: &str) -> Result<(), SlowError> {
+        let file = if self.version == Version::V1 { v1 } else { v2 };
+        write(&self.dir.join(file), text)
+    }
+}
+
+/// The file by which all tasks of a group stand still, with what is written to stop them and to let them go on.
+#[derive(Clone, Debug)]
+pub(super) struct Freezer {
+    pub(super) file: PathBuf,
+    pub(super) on: &'static str,
+    pub(super) off: &'static str,
+}
+
 pub(super) fn members(dir: &Path) -> Vec<Pid> {
     let text = std::fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
     text.lines().filter_map(|line| line.parse().ok()).map(Pid).collect()

@@ -27,7 +27,6 @@ const COUNTERS: usize = 256;
 /// In an interrupt (`TRACE_FLAG_HARDIRQ`, `TRACE_FLAG_SOFTIRQ`), or on an idle CPU.
 const BY_INTERRUPT: &str = "common_pid == 0 || common_flags & 24";
 
-/// What was counted of some CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counted {
     /// How often one of them had nothing to run any more.
@@ -40,7 +39,6 @@ pub(super) struct Counted {
     pub(super) born: u64,
 }
 
-/// Counters for each slowed CPU, and for the others.
 #[derive(Debug)]
 pub(super) struct Idle {
     idled: BTreeMap<Cpu, Counter>,
@@ -52,7 +50,6 @@ pub(super) struct Idle {
     /// The number of the tracepoint of wakeups, and where these may be.
     waking: u64,
     online: CpuSet,
-    /// How many nodes there are.
     nodes: usize,
     /// Wakeups of the threads that a node had when its look began, by its first CPU.
     known: BTreeMap<Option<Cpu>, Known>,

@@ -63,7 +63,6 @@ impl Links {
         Ok(())
     }
 
-    /// Gives the link of a pair, both ways, another shape.
     pub(super) fn shape(&mut self, pair: &Pair, link: &Link) -> Result<(), SlowError> {
         self.has(pair).map_err(SlowError::Usage)?;
         for (from, to) in [(&pair.0, &pair.1), (&pair.1, &pair.0)] {
@@ -94,7 +93,6 @@ impl Links {
         Ok(())
     }
 
-    /// Lets it pass again.
     pub(super) fn heal(&mut self, pair: &Pair, guard: &mut Guard) -> Result<(), SlowError> {
         self.has(pair).map_err(SlowError::Usage)?;
         for step in self.cut.remove(pair).into_iter().flatten() {
@@ -103,7 +101,6 @@ impl Links {
         Ok(())
     }
 
-    /// The pairs that are cut now.
     pub(super) fn cuts(&self) -> impl Iterator<Item = &Pair> {
         self.cut.keys()
     }

@@ -5,7 +5,6 @@ use schedlab_model::Nanos;
 use std::fmt;
 use std::str::FromStr;
 
-/// How CPUs are made slower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Method {
     /// Real-time burners on one grid of time (CPU-Hogs).
@@ -20,7 +19,6 @@ pub enum Method {
     WeightPerCpu,
     /// A group for each CPU that holds its tasks and its burner: right, for one pinned CPU a node.
     WeightPinned,
-    /// A budget of CPU time in each period.
     Quota,
     /// One level of the hardware's clock (CPU-Freq).
     Freq,
@@ -32,7 +30,6 @@ pub enum Method {
     Uclamp,
 }
 
-/// All methods, with what each is.
 pub const METHODS: &[(Method, &str, &str)] = &[
     (Method::Hogs, "hogs", "real-time burners on one grid of time: slows CPUs for every task"),
     (
@@ -64,7 +61,6 @@ pub const METHODS: &[(Method, &str, &str)] = &[
 ];
 
 impl Method {
-    /// The name of the method, as on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         METHODS.iter().find(|(method, ..)| *method == self).map_or("", |(_, name, _)| name)
@@ -105,7 +101,6 @@ impl Method {
         matches!(self, Self::Quota | Self::Stop | Self::StopGroup)
     }
 
-    /// Whether its gaps are slices of the fair scheduler.
     pub(super) const fn has_slices(self) -> bool {
         matches!(self, Self::Weight | Self::WeightPerCpu | Self::WeightPinned)
     }

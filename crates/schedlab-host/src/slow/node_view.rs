@@ -44,7 +44,6 @@ impl Shown {
         put(&self.cpuinfo, &of_node(&all, speeds))
     }
 
-    /// What is to be seen in place of what.
     pub(super) fn places(&self) -> Vec<(PathBuf, PathBuf)> {
         vec![(self.cpuinfo.clone(), CPUINFO.into()), (self.online.clone(), ONLINE.into())]
     }

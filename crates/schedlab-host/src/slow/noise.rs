@@ -11,14 +11,10 @@ use schedlab_stats::Random;
 use schedlab_sys::clock;
 use schedlab_sys::guard::Guard;
 use schedlab_workload::Noise;
-use std::process::Stdio;
 
-/// Starts a child that makes it.
 pub(super) fn start(noise: &Noise, guard: &mut Guard) -> Result<HelperProcess, SlowError> {
-    let mut command = Entry::Noise(noise.clone()).helper()?;
-    command.stdin(Stdio::null()).stdout(Stdio::null());
-    let child = command.spawn().map_err(|e| SlowError::io("starting the noise", e))?;
-    HelperProcess::new(format!("the noise on CPUs {}", noise.cpus), child, guard)
+    let command = Entry::Noise(noise.clone()).helper()?;
+    HelperProcess::start(format!("the noise on CPUs {}", noise.cpus), command, guard)
 }
 
 /// The life of the child: a thread for each CPU, until it is killed.

@@ -18,6 +18,7 @@ use super::links::Links;
 use super::measure::{self, Measured};
 use super::node_view::Shown;
 use super::noise;
+use super::stop::Limiter;
 use super::unslowed_tasks::{self, Watch};
 use super::{Method, Node, Period, Plan, SlowError, Speeds, Support, Wakeups, latency};
 use crate::net::Namespace;
@@ -35,7 +36,6 @@ use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
-/// How a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// All commands ended; the first exit code that is not 0, or 0.
@@ -44,7 +44,6 @@ pub enum Ended {
     Interrupted(i32),
     /// All that was attached has ended.
     Targets,
-    /// The time limit of the session ended it.
     TimeLimit,
 }
 
@@ -55,19 +54,16 @@ pub struct Session {
     under: Under,
     control: Control,
     started: Nanos,
-    /// What was measured after applying.
     pub measured: Vec<Measured>,
     /// The CPUs at full speed, before anything was applied; empty where nothing is measured.
     full: Vec<super::probe::Reading>,
     /// How late tasks wake, where that was asked for.
     pub wakeups: Vec<Wakeups>,
-    /// Warnings about the session.
     pub warnings: Vec<Warning>,
     /// A process of the first node that was moved in by the one that holds the session; 0: none.
     pub(super) admitted: Arc<AtomicI32>,
     links: Links,
     journal: Journal,
-    /// How many events of the cluster have happened.
     happened: usize,
     noise: Vec<HelperProcess>,
     watch: Watch,
@@ -89,9 +85,7 @@ struct Active {
     /// Processes that were attached and could not be moved into a group, with when each began.
     attached: Vec<(Pid, u64)>,
     failed: bool,
-    /// Whether its tasks run on its CPUs only.
     bound: bool,
-    /// How many steps of the script are done.
     step: usize,
     /// What its commands see of the machine, where that is the node.
     shown: Option<Shown>,
@@ -100,7 +94,6 @@ struct Active {
 }
 
 impl Active {
-    /// Makes a node's groups and applies what is for its tasks.
     fn apply(
         plan: &Plan,
         node: &Node,
@@ -216,8 +209,6 @@ impl Session {
         if self.plan.request.unmeasured {
             return Ok(());
         }
-        let nodes = &self.plan.request.nodes;
-        let speeds: Speeds = nodes.iter().flat_map(|node| node.speeds.clone()).collect();
         let method = self.plan.method;
         let grid = self.plan.grid;
         for index in 0..self.nodes.len() {
@@ -226,11 +217,7 @@ impl Session {
             let groups = active.held.groups.clone();
             let (probe, slack) =
                 measure::probe(method, grid, self.plan.request.quota_period(), &groups);
-            let own: Speeds = speeds
-                .iter()
-                .filter(|(cpu, _)| cpus.contains(**cpu))
-                .map(|(c, s)| (*c, *s))
-                .collect();
+            let own = self.plan.request.nodes[index].speeds.clone();
             let readings = self.meanwhile(|| probe.read(&cpus, signals))?;
             let mut measured = measure::compare(&own, &self.full, &readings);
             for _ in 1..measure::READINGS {
@@ -268,7 +255,6 @@ impl Session {
         Ok(())
     }
 
-    /// Keeps the method going while something is measured.
     fn meanwhile<T: Send>(
         &mut self,
         measure: impl FnOnce() -> Result<T, SlowError> + Send,
@@ -288,7 +274,6 @@ impl Session {
         })
     }
 
-    /// Moves in what is attached, and starts noise and commands.
     fn populate(&mut self) -> Result<(), SlowError> {
         for noise in &self.plan.request.noise {
             self.noise.push(noise::start(noise, &mut self.guard)?);
@@ -391,22 +376,19 @@ impl Session {
 
     /// Limiters that have nobody yet look at every turn.
     fn await_the_first(&mut self) {
-        for active in &mut self.nodes {
-            if let Hold::Stop(limiter) = &mut active.held.hold
-                && limiter.is_idle()
-            {
-                limiter.look_now();
-            }
-        }
+        self.limiters().filter(|limiter| limiter.is_idle()).for_each(Limiter::look_now);
     }
 
-    /// Somebody has come: limiters look at him at once, since his lifetime counts from then.
+    /// A process has come: limiters look at it at once, since its lifetime counts from then.
     fn look_now(&mut self) {
-        for active in &mut self.nodes {
-            if let Hold::Stop(limiter) = &mut active.held.hold {
-                limiter.look_now();
-            }
-        }
+        self.limiters().for_each(Limiter::look_now);
+    }
+
+    fn limiters(&mut self) -> impl Iterator<Item = &mut Limiter> {
+        self.nodes.iter_mut().filter_map(|active| match &mut active.held.hold {
+            Hold::Stop(limiter) => Some(limiter),
+            _ => None,
+        })
     }
 
     /// Where processes of the first node are bound to, where they are.
@@ -429,7 +411,6 @@ impl Session {
         failed
     }
 
-    /// The groups of the tasks of the first node.
     pub(super) fn groups(&self) -> Vec<std::path::PathBuf> {
         self.nodes.first().map(|active| active.held.groups.clone()).unwrap_or_default()
     }
@@ -565,7 +546,6 @@ fn put_back(directory: &std::path::Path) -> Vec<Warning> {
     told.collect()
 }
 
-/// Makes the networks of nodes that have one.
 fn networks(nodes: &[Node], guard: &mut Guard) -> Result<Vec<Option<Namespace>>, SlowError> {
     let make = |node: &Node| {
         let Some(link) = &node.net else { return Ok(None) };

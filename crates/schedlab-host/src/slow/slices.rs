@@ -8,7 +8,6 @@ use schedlab_sys::guard::{Guard, Undo};
 use schedlab_sys::slice;
 use std::path::{Path, PathBuf};
 
-/// The slices of a group of tasks and of their burners.
 #[derive(Debug)]
 pub(super) struct Slices {
     tasks: PathBuf,

@@ -44,7 +44,6 @@ pub(super) fn attach(active: &mut Active, guard: &mut Guard) -> Result<(), SlowE
     }
 }
 
-/// How often is looked whether anybody is left.
 const LOOKS: Nanos = Nanos::from_secs(1);
 
 /// A session that only attaches ends when nobody of what it took in is left, children included.
@@ -76,12 +75,10 @@ impl Targets {
         }
     }
 
-    /// When to look next.
     pub(super) const fn due(&self) -> Nanos {
         self.due
     }
 
-    /// Looks, if it is time to.
     pub(super) fn have_ended(&mut self, nodes: &[Active], now: Nanos) -> bool {
         if now < self.due {
             return false;

@@ -38,7 +38,6 @@ impl Session {
         Ok(next)
     }
 
-    /// Makes something happen, and notes it.
     fn happen(&mut self, what: &Happening) -> Result<(), SlowError> {
         match what {
             Happening::Node(node, change) => {

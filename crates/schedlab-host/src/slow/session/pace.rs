@@ -1,7 +1,7 @@
 //! The period of a session that follows the work of its nodes: looks at them, and changes of the period.
 
 use super::super::apply::Hold;
-use super::super::budget_change::{Change, Lead};
+use super::super::budget_change::{self, Change, Lead};
 use super::super::follow::{self, Periods, Seen};
 use super::super::idle::{Counted, Idle};
 use super::super::{Grid, Method, Node, Period, Plan, SlowError, Speed};
@@ -19,7 +19,6 @@ pub(super) struct Pace {
     idle: Idle,
     /// The periods to choose from; `None` where the period stays, and short phases are only told.
     periods: Option<&'static Periods>,
-    /// The period of burns.
     period: Nanos,
     looks: u32,
     /// The longest period of budgets; zero where there are none.
@@ -34,7 +33,6 @@ pub(super) struct Found {
     pub(super) seen: Seen,
     /// What the counters were when the look began.
     began: Option<Counters>,
-    /// The period that was chosen last.
     pub(super) period: Option<Period>,
     /// How far it is ahead of its budgets; `None` where nobody counts what it uses.
     lead: Option<Lead>,
@@ -42,11 +40,9 @@ pub(super) struct Found {
     change: Option<Change>,
 }
 
-/// What was counted until a moment.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counters {
     at: Nanos,
-    /// CPU time that its tasks used, in nanoseconds.
     used: u64,
     /// How often a CPU had nothing to run.
     sleeps: u64,
@@ -78,7 +74,6 @@ impl Pace {
         Some(Self { idle, periods, period, looks: 0, budgets, looking: false, due: Nanos::MAX })
     }
 
-    /// Begins with a look.
     pub(super) const fn start(&mut self, now: Nanos) {
         self.due = now;
     }
@@ -88,7 +83,6 @@ impl Pace {
         follow::look(self.looks).max(self.budgets)
     }
 
-    /// What was counted of a node until now.
     fn counters(&self, active: &Active, processes: &[Pid], threads: &[Pid]) -> Option<Counters> {
         let at = clock::monotonic();
         let used = active.held.used(processes).filter(|_| !active.failed)?.0;
@@ -120,7 +114,6 @@ impl Found {
         self.change = None;
     }
 
-    /// Begins the first look.
     fn start(&mut self, now: Option<Counters>, node: &Node) {
         if let (Some(lead), Some(Counters { at, used, .. })) = (self.lead, now)
             && let Some(speed) = node.speeds.values().next()
@@ -284,14 +277,14 @@ impl Session {
     }
 }
 
-/// Begins to change how often budgets come.
 fn begin_change(active: &mut Active, from: Nanos, to: Nanos) -> Result<(), SlowError> {
     let Hold::Quota(quota) = &mut active.held.hold else { return Ok(()) };
     match active.node.speeds.values().next().filter(|_| to != from) {
         Some(&Speed::FULL) => quota.pace(to, None)?,
         Some(speed) => {
-            let budgets = (clock::monotonic(), quota.counted().unwrap_or(0));
-            let change = Change::begin(*speed, (from, to), clock::interrupt(), budgets);
+            let periods = budget_change::Periods { speed: *speed, from, to };
+            let budgets = quota.counted().unwrap_or(0);
+            let change = Change::begin(periods, clock::interrupt(), clock::monotonic(), budgets);
             active.found.change = Some(change);
         }
         None => {}

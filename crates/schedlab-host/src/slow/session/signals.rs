@@ -2,7 +2,6 @@
 //! process sends to schedlab are passed on. So a slowed prompt or debugger behaves as it does without schedlab.
 
 use super::super::SlowError;
-use super::super::apply::Hold;
 use super::{Active, Ended, Session};
 use schedlab_model::{Nanos, Pid};
 use schedlab_sys::signal::Came;
@@ -94,10 +93,6 @@ impl Session {
         self.aides().for_each(|helper| helper.signal(SIGCONT));
         self.pass(SIGCONT);
         let slept = clock::monotonic() - began;
-        for active in &mut self.nodes {
-            if let Hold::Stop(limiter) = &mut active.held.hold {
-                limiter.slept(slept);
-            }
-        }
+        self.limiters().for_each(|limiter| limiter.slept(slept));
     }
 }
