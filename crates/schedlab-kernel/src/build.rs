@@ -8,7 +8,7 @@ use crate::overlay;
 use schedlab_model::Nanos;
 use schedlab_sim::OfCode;
 use schedlab_sys::clock;
-use schedlab_vm::build::{Workshop, find_tools, make_in};
+use schedlab_vm::build::{SourceTree, find_tools, make_in};
 use schedlab_vm::cache::{self, Making};
 use schedlab_vm::program::run;
 use schedlab_vm::{Checkout, VmError};
@@ -253,7 +253,7 @@ pub fn build(wanted: &Wanted) -> Result<Built, VmError> {
     };
     let own = checkout.as_ref().map(Checkout::path);
     let own = own.or_else(|| is_tree.then(|| PathBuf::from(tree)));
-    let workshop = Workshop::enter(tree, own.as_deref(), until)?;
+    let workshop = SourceTree::enter(tree, own.as_deref(), until)?;
     let folder = workshop.folder().join(format!("sim-{}", hash(&asked)));
     let place = Place {
         tree: workshop.tree().to_owned(),

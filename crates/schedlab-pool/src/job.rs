@@ -128,7 +128,7 @@ impl Default for Links<'_> {
 
 /// What a job asks for, in times of the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Asks {
+pub(crate) struct JobRequests {
     pub(crate) start: Nanos,
     pub(crate) deadline: Nanos,
     pub(crate) latest_start: Option<Nanos>,
@@ -143,7 +143,7 @@ pub(crate) struct Asks {
     pub(crate) deferred: bool,
 }
 
-impl Asks {
+impl JobRequests {
     /// Nothing is asked for.
     pub(crate) const NONE: Self = Self {
         start: 0,
@@ -192,12 +192,12 @@ pub(crate) struct Times {
 
 /// Jobs that ask for nothing have none, and are half as large.
 pub(crate) trait MaybeTimes: Send + Sync {
-    fn of(asks: &Asks) -> Self;
+    fn of(asks: &JobRequests) -> Self;
     fn get(&self) -> Option<&Times>;
 }
 
 impl MaybeTimes for () {
-    fn of(_: &Asks) {}
+    fn of(_: &JobRequests) {}
 
     fn get(&self) -> Option<&Times> {
         None
@@ -205,7 +205,7 @@ impl MaybeTimes for () {
 }
 
 impl MaybeTimes for Times {
-    fn of(asks: &Asks) -> Self {
+    fn of(asks: &JobRequests) -> Self {
         Self {
             start: asks.start,
             late_after: asks.latest_start.unwrap_or(asks.deadline),
@@ -223,7 +223,7 @@ impl MaybeTimes for Times {
 
 impl<'env> Head<'env> {
     /// What is posted at once is queued from the start; else it waits for its posting.
-    fn new(asks: &Asks, has_times: bool) -> Self {
+    fn new(asks: &JobRequests, has_times: bool) -> Self {
         let mut stage = if asks.queued { Stage::Queued } else { Stage::Waiting } as u8;
         let mut links = None;
         if asks.latest_start.is_some() && asks.deadline != NEVER {
@@ -442,7 +442,7 @@ pub(crate) struct Job<'env, F, T, X> {
 }
 
 impl<F, T, X: MaybeTimes> Job<'_, F, T, X> {
-    pub(crate) fn new(asks: &Asks, function: F) -> Self {
+    pub(crate) fn new(asks: &JobRequests, function: F) -> Self {
         let body = Mutex::new(Body::Function(function));
         let times = X::of(asks);
         Self { head: Head::new(asks, times.get().is_some()), times, body }

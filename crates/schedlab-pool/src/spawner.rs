@@ -2,7 +2,7 @@
 
 use crate::counts::Counts;
 use crate::handle::{Completion, Handle, JobId, JobState};
-use crate::job::{Asks, Job, TaskRef, Times, Valued};
+use crate::job::{Job, JobRequests, TaskRef, Times, Valued};
 use crate::request::Request;
 use crate::shared::{Lease, Shared, lock};
 use crate::sync::this_thread;
@@ -217,7 +217,7 @@ impl<'env> Spawner<'env> {
             function(Completion::new(job, shared));
             None
         };
-        let asks = Asks { queued, deferred: true, ..request.asks(self.shared.origin) };
+        let asks = JobRequests { queued, deferred: true, ..request.asks(self.shared.origin) };
         let job: Arc<dyn Valued<'env, T> + 'env> =
             Arc::new(Job::<_, _, Times>::new(&asks, deferred));
         *lock(&own) = Some(Arc::downgrade(&job));
@@ -243,10 +243,11 @@ impl<'env> Spawner<'env> {
         function: impl FnOnce() -> Option<T> + Send + 'env,
     ) -> Arc<dyn Valued<'env, T> + 'env> {
         if request.is_plain() {
-            let asks = Asks { queued, expected_us: request.expected_us(), ..Asks::NONE };
+            let asks =
+                JobRequests { queued, expected_us: request.expected_us(), ..JobRequests::NONE };
             return Arc::new(Job::<_, _, ()>::new(&asks, function));
         }
-        let asks = Asks { queued, ..request.asks(self.shared.origin) };
+        let asks = JobRequests { queued, ..request.asks(self.shared.origin) };
         Arc::new(Job::<_, _, Times>::new(&asks, function))
     }
 

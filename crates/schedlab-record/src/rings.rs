@@ -138,9 +138,16 @@ impl Rings {
             let nests = timed.iter().any(|it| it.nests);
             let requests = requests.map(|requests| requests.nesting(nests));
             let hits = Hits::new(&timed, points);
-            let laid_out = (points.as_slice(), head.samples());
-            let watch =
-                snapshot::Watch::new(snapshot, laid_out, drained, dir, requests, hits, watched)?;
+            let watch = snapshot::Watch::new(
+                snapshot,
+                points,
+                head.samples(),
+                drained,
+                dir,
+                requests,
+                hits,
+                watched,
+            )?;
             let body = move || watch.run(&shared, || all.disable(), |cpu| all.open_again(cpu));
             return Ok(vec![spawn("snapshot", body)?]);
         }

@@ -3,7 +3,7 @@
 use crate::basis::{Account, Inferred, Totals};
 use crate::call_tracking::CallTracking;
 use crate::hrtimers::Hrtimers;
-use crate::moments::Moment;
+use crate::object_events::ObjectEvent;
 use crate::objects::Found;
 use crate::recorded_manner::{RecordedScheduling, TaskScheduling};
 use crate::speed::Paces;
@@ -152,7 +152,7 @@ impl Infer {
                 Some(_) => {
                     draft.sleeps(at);
                     let call = draft.sleeps_in();
-                    self.calls.calls.order.extend(call.map(Moment::Sleeps));
+                    self.calls.calls.order.extend(call.map(ObjectEvent::Sleeps));
                 }
                 None => self.gaps += 1,
             }

@@ -52,7 +52,7 @@ pub fn caught() -> Option<i32> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Came {
+pub struct ReceivedSignal {
     pub signal: i32,
     /// Whether the terminal sent it, so that children in the foreground got it too; otherwise a
     /// process sent it.
@@ -137,14 +137,14 @@ impl Signals {
     /// Takes the signals that came since the last call, each once: afterwards the descriptor is readable only when
     /// another comes. What was typed stands first.
     #[must_use]
-    pub fn take(self) -> Vec<Came> {
+    pub fn take(self) -> Vec<ReceivedSignal> {
         // Before the bits: a signal in between is taken now, and wakes once more for nothing.
         let _ = rustix::io::read(self.fd(), &mut [0u8; 8]);
         let of = |came: &AtomicU32, typed| {
             let bits = came.swap(0, Ordering::AcqRel);
             (1..32)
                 .filter(move |signal| bits >> signal & 1 == 1)
-                .map(move |signal| Came { signal, typed })
+                .map(move |signal| ReceivedSignal { signal, typed })
         };
         of(&TYPED, true).chain(of(&SENT, false)).collect()
     }
@@ -164,7 +164,7 @@ mod tests {
         while readable().unwrap() == [false] {
             assert!(began.elapsed().as_secs() < 60, "it never came");
         }
-        assert_eq!(signals.take(), [Came { signal: libc::SIGHUP, typed: false }]);
+        assert_eq!(signals.take(), [ReceivedSignal { signal: libc::SIGHUP, typed: false }]);
         assert_eq!((readable().unwrap(), signals.take()), (vec![false], Vec::new()));
         assert_eq!(signals.caught(), Some(libc::SIGHUP));
     }

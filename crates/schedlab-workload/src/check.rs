@@ -1,7 +1,7 @@
 //! What can be said against a run before anything is started.
 
 use crate::options::OptionError;
-use crate::placement::Surroundings;
+use crate::placement::MachineProperties;
 use crate::plan::Plan;
 use crate::workloads::{self, PlanError};
 use crate::{MachineError, Offers, RunSpec, WorkloadSpec};
@@ -35,7 +35,7 @@ pub fn plans_of(spec: &RunSpec, offers: &Offers) -> Result<Vec<Option<Plan>>, Ma
 pub fn plans_around(
     spec: &RunSpec,
     offers: &Offers,
-    around: &Surroundings,
+    around: &MachineProperties,
 ) -> Result<Vec<Option<Plan>>, MachineError> {
     let beside =
         |why: String| refused(offers, &spec.workload, OptionError::new("beside", why).into());
@@ -67,7 +67,7 @@ impl Wrong {
 fn check_one(
     workload: &WorkloadSpec,
     offers: &Offers,
-    around: &Surroundings,
+    around: &MachineProperties,
 ) -> Result<Option<Plan>, Wrong> {
     let plan = match workload {
         WorkloadSpec::Command { .. } => None,

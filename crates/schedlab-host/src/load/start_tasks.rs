@@ -1,6 +1,6 @@
 //! Starts the tasks of a plan as threads or processes, and waits for their end.
 
-use super::arena::{Arena, Stand};
+use super::arena::{Arena, TaskState};
 use super::interpret::{End, Interpreter, Stage};
 use super::memory;
 use super::native::Native;
@@ -294,7 +294,7 @@ impl StartedTasks {
                 continue;
             };
             let (_, index) = self.children.swap_remove(at);
-            if reaped.code != 0 || self.arena.stand(index) != Stand::Ended {
+            if reaped.code != 0 || self.arena.stand(index) != TaskState::Ended {
                 self.killed.push((index, reaped.code));
             }
         }
@@ -317,7 +317,7 @@ impl StartedTasks {
         }
         if self.children.is_empty() {
             for index in 0..self.arena.task_slots() {
-                if self.arena.stand(index) == Stand::Ready {
+                if self.arena.stand(index) == TaskState::Ready {
                     task::nudge(this, self.arena.thread(index));
                 }
             }

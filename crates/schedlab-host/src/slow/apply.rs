@@ -5,7 +5,7 @@ use super::frequency::{Domain, PITCH, Setting};
 use super::group::{Group, members, processes};
 use super::helper_process::HelperProcess;
 use super::hogs::{Burning, HogProcess};
-use super::node_groups::{Wants, Zone};
+use super::node_groups::{GroupNeeds, NodeGroups};
 use super::quota::Quota;
 use super::stop::{Limiter, Limits};
 use super::weight::{Grouping, Weight};
@@ -17,7 +17,7 @@ use schedlab_sys::guard::Guard;
 use std::path::PathBuf;
 
 #[derive(Debug)]
-pub(super) enum Hold {
+pub(super) enum NodeControl {
     /// Its CPUs are slowed, for all tasks there.
     Cpus,
     Stop(Limiter),
@@ -31,8 +31,8 @@ pub(super) enum Hold {
 /// A node's groups and what is in force on them.
 #[derive(Debug)]
 pub(super) struct Held {
-    pub(super) zone: Zone,
-    pub(super) hold: Hold,
+    pub(super) zone: NodeGroups,
+    pub(super) hold: NodeControl,
     /// The groups that its tasks enter.
     pub(super) groups: Vec<PathBuf>,
 }
@@ -58,12 +58,12 @@ impl Held {
             || node.attach_groups.iter().find_map(|dir| processes(dir).first().copied());
         let attached = node.attach.first().copied().or_else(in_groups);
         let keep = attached.or(plan.request.keep.then_some(us));
-        let wants = Wants { cpu: grouped || plan.request.heavy, bind, keep };
+        let wants = GroupNeeds { cpu: grouped || plan.request.heavy, bind, keep };
         let attaches = !node.attach.is_empty() || !node.attach_groups.is_empty();
         // Without root only our own children can be moved; the one that runs already is limited where it is.
         let zone = match attaches && !support.root {
-            true => Zone::default(),
-            false => Zone::create(name, &wants, support, guard)?,
+            true => NodeGroups::default(),
+            false => NodeGroups::create(name, &wants, support, guard)?,
         };
         let speed = node.speeds.values().next().copied().unwrap_or(Speed::FULL);
         let mut groups = zone.groups.clone();
@@ -75,27 +75,27 @@ impl Held {
         let cpu =
             || zone.cpu.as_ref().ok_or_else(|| SlowError::Missing("no CPU controller".into()));
         let hold = match method {
-            Method::Hogs | Method::Freq | Method::Gov => Hold::Cpus,
-            Method::Stop => Hold::Stop(Limiter::new(speed, Limits::Each, node.speeds.len())),
+            Method::Hogs | Method::Freq | Method::Gov => NodeControl::Cpus,
+            Method::Stop => NodeControl::Stop(Limiter::new(speed, Limits::Each, node.speeds.len())),
             Method::StopGroup => {
                 let together = Limits::Together(zone.count().cloned());
                 let limiter = Limiter::new(speed, together, node.speeds.len());
-                Hold::Stop(match zone.freezer().filter(|_| zone.is_unified()) {
+                NodeControl::Stop(match zone.freezer().filter(|_| zone.is_unified()) {
                     Some(freezer) => limiter.freezing(freezer, guard)?,
                     None => limiter,
                 })
             }
             Method::Quota => {
                 let request = &plan.request;
-                Hold::Quota(Quota::apply(
+                NodeControl::Quota(Quota::apply(
                     cpu()?,
                     speed,
                     request.quota_period(),
                     request.quota_burst,
                 )?)
             }
-            Method::Uclamp => Hold::Uclamp(Clamp::apply(&cpu()?.dir, speed)?),
-            Method::Deadline => Hold::Deadline(burner(plan, node, &zone, support, guard)?),
+            Method::Uclamp => NodeControl::Uclamp(Clamp::apply(&cpu()?.dir, speed)?),
+            Method::Deadline => NodeControl::Deadline(burner(plan, node, &zone, support, guard)?),
             Method::Weight | Method::WeightPerCpu | Method::WeightPinned => {
                 let grouping =
                     if method == Method::WeightPerCpu { Grouping::PerCpu } else { Grouping::One };
@@ -105,7 +105,7 @@ impl Held {
                 // Tasks enter the node's part of the group, and the group itself elsewhere.
                 groups.retain(|group| *group != top.dir);
                 groups.push(weight.tasks.clone());
-                Hold::Weight(weight)
+                NodeControl::Weight(weight)
             }
         };
         Ok(Self { zone, hold, groups })
@@ -115,7 +115,7 @@ impl Held {
     pub(super) fn processes(&self, roots: &[Pid]) -> Vec<Pid> {
         match &self.hold {
             // Version 2 has one group for all, and tasks are not beside their burners in it.
-            Hold::Weight(weight) if self.zone.is_unified() => members(&weight.tasks),
+            NodeControl::Weight(weight) if self.zone.is_unified() => members(&weight.tasks),
             _ => self.zone.members_or_family(roots),
         }
     }
@@ -131,10 +131,10 @@ impl Held {
         let all = group.usage()?;
         // Where one hierarchy holds all, burners lie beside the tasks or below them.
         match &self.hold {
-            Hold::Weight(weight) if weight.tasks.starts_with(&group.dir) => {
+            NodeControl::Weight(weight) if weight.tasks.starts_with(&group.dir) => {
                 within(weight.tasks.clone())
             }
-            Hold::Deadline(_) if group.version == Version::V2 => {
+            NodeControl::Deadline(_) if group.version == Version::V2 => {
                 let burner = within(group.dir.join("burner")).unwrap_or(Nanos::ZERO);
                 Some(all - burner.min(all))
             }
@@ -144,8 +144,8 @@ impl Held {
 
     pub(super) fn aides(&mut self) -> &mut [HelperProcess] {
         match &mut self.hold {
-            Hold::Deadline(burner) => std::slice::from_mut(burner.helper()),
-            Hold::Weight(weight) => &mut weight.burners,
+            NodeControl::Deadline(burner) => std::slice::from_mut(burner.helper()),
+            NodeControl::Weight(weight) => &mut weight.burners,
             _ => &mut [],
         }
     }
@@ -157,15 +157,15 @@ impl Held {
         guard: &mut Guard,
     ) -> Result<(), SlowError> {
         match &mut self.hold {
-            Hold::Cpus => Ok(()),
-            Hold::Stop(limiter) => {
+            NodeControl::Cpus => Ok(()),
+            NodeControl::Stop(limiter) => {
                 limiter.set(speed);
                 Ok(())
             }
-            Hold::Weight(weight) => weight.set(cpu, speed, guard),
-            Hold::Quota(quota) => quota.set(speed),
-            Hold::Deadline(burner) => burner.set(cpu, speed),
-            Hold::Uclamp(clamp) => clamp.set(speed),
+            NodeControl::Weight(weight) => weight.set(cpu, speed, guard),
+            NodeControl::Quota(quota) => quota.set(speed),
+            NodeControl::Deadline(burner) => burner.set(cpu, speed),
+            NodeControl::Uclamp(clamp) => clamp.set(speed),
         }
     }
 }
@@ -174,7 +174,7 @@ impl Held {
 fn burner(
     plan: &Plan,
     node: &Node,
-    zone: &Zone,
+    zone: &NodeGroups,
     support: &Support,
     guard: &mut Guard,
 ) -> Result<HogProcess, SlowError> {

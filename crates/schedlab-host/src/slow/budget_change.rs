@@ -35,13 +35,13 @@ fn ahead(speed: Speed, period: Nanos) -> i64 {
 
 /// How much more CPU time a node has had than its part of the time, in nanoseconds, and when that was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Lead {
+pub(super) struct Surplus {
     pub(super) at: Nanos,
     pub(super) used: Nanos,
     pub(super) more: i64,
 }
 
-impl Lead {
+impl Surplus {
     /// The same soon after its tasks came. They began with a full budget, so they have computed since they came.
     pub(super) fn starting(self, at: Nanos, used: Nanos, speed: Speed) -> Self {
         let took = Nanos(used.0.saturating_sub(self.used.0));
@@ -110,7 +110,7 @@ impl Change {
         now: Nanos,
         budgets: u64,
         used: &dyn Fn() -> Nanos,
-        lead: &mut Lead,
+        lead: &mut Surplus,
     ) -> Option<Write> {
         match self.stage {
             Stage::Awaiting { .. } if now >= self.limit => Some(self.last(now, used(), lead)),
@@ -141,7 +141,7 @@ impl Change {
     }
 
     /// The first budget of the new period.
-    fn smaller(&self, now: Nanos, used: Nanos, lead: &mut Lead) -> Write {
+    fn smaller(&self, now: Nanos, used: Nanos, lead: &mut Surplus) -> Write {
         let Periods { speed, from, to } = self.periods;
         let half = i64::try_from(self.tick.0 / 2).unwrap_or(0);
         *lead = lead.later(now, used, speed, -ahead(speed, from) - half);
@@ -153,7 +153,7 @@ impl Change {
     }
 
     /// The budget of all later periods. It ends the change.
-    fn last(&self, now: Nanos, used: Nanos, lead: &mut Lead) -> Write {
+    fn last(&self, now: Nanos, used: Nanos, lead: &mut Surplus) -> Write {
         let Periods { speed, to, .. } = self.periods;
         *lead = lead.later(now, used, speed, -ahead(speed, to));
         Write { budget: budget(speed, to), period: to, last: true }
@@ -244,7 +244,7 @@ mod tests {
     fn after_changes(speed: Speed, phase: Nanos, how: How) -> (f64, f64) {
         let ms = Nanos::from_millis;
         let mut kernel = Kernel::new(speed, ms(10), phase);
-        let mut lead = Lead { at: Nanos::ZERO, used: Nanos::ZERO, more: 0 };
+        let mut lead = Surplus { at: Nanos::ZERO, used: Nanos::ZERO, more: 0 };
         for (from, to) in [(10, 20), (20, 50)] {
             let from = ms(from);
             let to = ms(to);

@@ -11,7 +11,7 @@
 use super::child_entry::{Entry, enter};
 use super::group::{Group, write};
 use super::helper_process::{HelperProcess, ready};
-use super::node_groups::{Wants, Zone};
+use super::node_groups::{GroupNeeds, NodeGroups};
 use super::weight::Weights;
 use super::{SlowError, Support};
 use schedlab_model::{Cpu, CpuSet, Pid};
@@ -34,10 +34,10 @@ pub(super) fn start(
 /// Makes the control groups of fillers. None without root.
 pub(super) fn idle_groups(support: &Support, guard: &mut Guard) -> Result<Vec<PathBuf>, SlowError> {
     let name = format!("schedlab-{}-filler", std::process::id());
-    let wants = Wants { cpu: true, ..Wants::default() };
+    let wants = GroupNeeds { cpu: true, ..GroupNeeds::default() };
     let zone = match support.root && support.cpu_group.is_some() {
-        true => Zone::create(&name, &wants, support, guard)?,
-        false => Zone::default(),
+        true => NodeGroups::create(&name, &wants, support, guard)?,
+        false => NodeGroups::default(),
     };
     if let Some(group) = &zone.cpu {
         make_idle(group)?;

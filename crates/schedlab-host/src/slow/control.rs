@@ -123,7 +123,7 @@ pub(super) struct Control {
 }
 
 /// An order, or why a line is none, and the number by which its answer is found.
-pub(super) type Asked = (Option<u64>, Result<Order, String>);
+pub(super) type IncomingOrder = (Option<u64>, Result<Order, String>);
 
 /// No line is longer: the kernel keeps shorter ones whole (`PIPE_BUF`).
 const LONGEST: usize = 4096;
@@ -154,7 +154,7 @@ impl Control {
     }
 
     /// Orders that have come in; nobody is waited for.
-    pub(super) fn orders(&mut self) -> Vec<Asked> {
+    pub(super) fn orders(&mut self) -> Vec<IncomingOrder> {
         let mut some = [0; LONGEST];
         while let Ok(count @ 1..) = self.orders.read(&mut some) {
             self.read.extend(&some[..count]);

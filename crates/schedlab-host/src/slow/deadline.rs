@@ -13,7 +13,7 @@
 //! burner is admitted and cannot be put in step, unlike the hogs' grid.
 
 use super::group;
-use super::node_groups::{self, Wants};
+use super::node_groups::{self, GroupNeeds};
 use super::{SlowError, Speed, Support};
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid};
 use schedlab_sys::cgroup::{Hierarchy, Version};
@@ -48,7 +48,7 @@ pub(super) fn isolate(
     let rest: CpuSet = support.online.iter().filter(|cpu| !cpus.contains(*cpu)).collect();
     if !rest.is_empty() {
         let dir = hierarchy.group().join(format!("schedlab-{}-rest", std::process::id()));
-        node_groups::make(hierarchy, &dir, &Wants::default(), guard)?;
+        node_groups::make(hierarchy, &dir, &GroupNeeds::default(), guard)?;
         node_groups::bind(hierarchy, &support.parent(hierarchy), &dir, &rest)?;
     }
     let balance = hierarchy.mount.join("cpuset.sched_load_balance");
@@ -83,7 +83,7 @@ pub(super) fn partition(
     }
     // A group of its own, so that it is not taken for a task of the node; without controllers.
     let dir = node.join("burner");
-    node_groups::make(hierarchy, &dir, &Wants::default(), guard)?;
+    node_groups::make(hierarchy, &dir, &GroupNeeds::default(), guard)?;
     Ok(Some(dir))
 }
 

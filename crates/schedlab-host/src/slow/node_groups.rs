@@ -10,7 +10,7 @@ use schedlab_sys::process;
 use std::path::{Path, PathBuf};
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Wants {
+pub(super) struct GroupNeeds {
     pub(super) cpu: bool,
     /// The CPUs to which its tasks are bound; empty for all.
     pub(super) bind: CpuSet,
@@ -21,7 +21,7 @@ pub(super) struct Wants {
 
 /// Groups of one node. Undone by the guard.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Zone {
+pub(super) struct NodeGroups {
     pub(super) groups: Vec<PathBuf>,
     /// The group of the CPU controller, where asked for.
     pub(super) cpu: Option<Group>,
@@ -33,12 +33,12 @@ pub(super) struct Zone {
     count: Option<Group>,
 }
 
-impl Zone {
+impl NodeGroups {
     /// Makes the groups, each journalled before it is made. Where the machine has no control groups
     /// that we may make, an empty zone: tasks are then found as descendants of the command.
     pub(super) fn create(
         name: &str,
-        wants: &Wants,
+        wants: &GroupNeeds,
         support: &Support,
         guard: &mut Guard,
     ) -> Result<Self, SlowError> {
@@ -63,7 +63,7 @@ impl Zone {
             let wants = match support.root {
                 true => wants.clone(),
                 // No controller can be handed down by a group in which we are ourselves.
-                false => Wants { keep: wants.keep, ..Wants::default() },
+                false => GroupNeeds { keep: wants.keep, ..GroupNeeds::default() },
             };
             make(hierarchy, &dir, &wants, guard)?;
             made.push((hierarchy.mount.clone(), dir));
@@ -132,7 +132,7 @@ impl Zone {
 pub(super) fn make(
     hierarchy: &Hierarchy,
     dir: &Path,
-    wants: &Wants,
+    wants: &GroupNeeds,
     guard: &mut Guard,
 ) -> Result<(), SlowError> {
     let mut note = |undo| journalled(guard, undo).map(drop);
@@ -156,7 +156,7 @@ pub(super) fn make(
 /// hierarchy of version 1 has.
 fn delegate(
     hierarchy: &Hierarchy,
-    wants: &Wants,
+    wants: &GroupNeeds,
     note: &mut dyn FnMut(Undo) -> Result<(), SlowError>,
 ) -> Result<(), SlowError> {
     let path = hierarchy.mount.join("cgroup.subtree_control");

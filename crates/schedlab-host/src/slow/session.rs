@@ -7,7 +7,7 @@ mod orders;
 mod pace;
 mod signals;
 
-use super::apply::{Held, Hold, Under};
+use super::apply::{Held, NodeControl, Under};
 use super::child_entry::program;
 use super::control::Control;
 use super::cpu_claims;
@@ -281,7 +281,7 @@ impl Session {
         let addresses = self.addresses();
         for active in &mut self.nodes {
             // Before anybody comes: the time until now is no credit.
-            if let Hold::Stop(limiter) = &mut active.held.hold {
+            if let NodeControl::Stop(limiter) = &mut active.held.hold {
                 limiter.restart();
             }
             active.found.begin(active.held.used(&[]));
@@ -292,7 +292,7 @@ impl Session {
                 active.commands.push(running);
             }
             // What they start inherits the slices.
-            if let (Hold::Weight(weight), Some(period)) =
+            if let (NodeControl::Weight(weight), Some(period)) =
                 (&mut active.held.hold, self.plan.request.period)
             {
                 weight.pace(period, &mut self.guard)?;
@@ -386,7 +386,7 @@ impl Session {
 
     fn limiters(&mut self) -> impl Iterator<Item = &mut Limiter> {
         self.nodes.iter_mut().filter_map(|active| match &mut active.held.hold {
-            Hold::Stop(limiter) => Some(limiter),
+            NodeControl::Stop(limiter) => Some(limiter),
             _ => None,
         })
     }
@@ -481,10 +481,11 @@ impl Session {
         // A child of ours as probes are, and none of those that are slowed.
         let guardian = self.guard.guardian();
         let admitted = self.admitted();
-        let limited =
-            |active: &&mut Active| !active.failed && matches!(active.held.hold, Hold::Stop(_));
+        let limited = |active: &&mut Active| {
+            !active.failed && matches!(active.held.hold, NodeControl::Stop(_))
+        };
         for active in self.nodes.iter_mut().filter(limited) {
-            if let Hold::Stop(limiter) = &active.held.hold
+            if let NodeControl::Stop(limiter) = &active.held.hold
                 && limiter.due() > now
             {
                 next = next.min(limiter.due());
@@ -493,7 +494,7 @@ impl Session {
             let mut roots: Vec<Pid> = extra.iter().copied().chain(admitted).collect();
             roots.extend(active.roots());
             let held = &mut active.held;
-            let Hold::Stop(limiter) = &mut held.hold else { continue };
+            let NodeControl::Stop(limiter) = &mut held.hold else { continue };
             let zone = &held.zone;
             let mut list = || {
                 let mut processes = zone.members_or_family(&roots);

@@ -7,7 +7,7 @@
 
 use super::group::{Group, write};
 use super::helper_process::HelperProcess;
-use super::node_groups::{Wants, make};
+use super::node_groups::{GroupNeeds, make};
 use super::slices::Slices;
 use super::{SlowError, Speed, Speeds, Support};
 use schedlab_model::{Cpu, Nanos, Pid};
@@ -41,7 +41,7 @@ impl Weight {
         zone: &Group,
         speeds: &Speeds,
         grouping: Grouping,
-        wants: &Wants,
+        wants: &GroupNeeds,
         support: &Support,
         guard: &mut Guard,
     ) -> Result<Self, SlowError> {
@@ -54,7 +54,7 @@ impl Weight {
         }
         let tasks = top.join("tasks-of-the-node");
         make(hierarchy, &tasks, wants, guard)?;
-        let burners = Wants { keep: None, ..wants.clone() };
+        let burners = GroupNeeds { keep: None, ..wants.clone() };
         let mut made = Self {
             weights,
             slices: Slices::of(&tasks),

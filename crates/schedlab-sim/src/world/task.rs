@@ -24,7 +24,7 @@ pub struct TaskUsage {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stand {
+pub(super) enum TaskState {
     /// It has not been started, or waits to be started again.
     Unborn,
     Queued,
@@ -121,7 +121,7 @@ pub(super) struct Body {
     pub(super) left: u64,
     pub(super) act: Act,
     pub(super) phase: Phase,
-    pub(super) stand: Stand,
+    pub(super) stand: TaskState,
     /// Whether it slept in the current write.
     pub(super) waited: bool,
     /// Whether it makes a call whose end is to be told.
@@ -193,7 +193,7 @@ impl Body {
     pub(super) fn new(behaviour: Option<Box<dyn Behaviour>>) -> Self {
         Self {
             behaviour,
-            stand: Stand::Unborn,
+            stand: TaskState::Unborn,
             phase: Phase::Ask,
             act: Act::Prepare,
             left: 0,

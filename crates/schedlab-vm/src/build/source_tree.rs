@@ -17,13 +17,13 @@ use std::process::Command;
 
 /// A source while it is built.
 #[derive(Debug)]
-pub struct Workshop {
+pub struct SourceTree {
     folder: PathBuf,
     tree: PathBuf,
     _lock: Lock,
 }
 
-impl Workshop {
+impl SourceTree {
     /// Waits until no other build uses this source, and fetches it where it is not there yet.
     ///
     /// # Errors
@@ -121,7 +121,7 @@ impl Workshop {
     }
 }
 
-impl Drop for Workshop {
+impl Drop for SourceTree {
     fn drop(&mut self) {
         self.restore();
     }

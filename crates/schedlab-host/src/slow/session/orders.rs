@@ -1,6 +1,6 @@
 //! What changes while a session runs: by its script, and by orders from outside.
 
-use super::super::apply::Hold;
+use super::super::apply::NodeControl;
 use super::super::control::{Answer, NodeStatus, Order, Status};
 use super::super::{Change, SlowError, Speed, Support, journalled};
 use super::Session;
@@ -85,7 +85,7 @@ impl Session {
     pub(super) fn stand(&mut self, index: usize, still: bool) -> Result<(), SlowError> {
         let active = &mut self.nodes[index];
         active.failed = still;
-        if let Hold::Stop(limiter) = &mut active.held.hold
+        if let NodeControl::Stop(limiter) = &mut active.held.hold
             && !still
         {
             limiter.thawed();

@@ -1,7 +1,7 @@
 //! The period of a session that follows the work of its nodes: looks at them, and changes of the period.
 
-use super::super::apply::Hold;
-use super::super::budget_change::{self, Change, Lead};
+use super::super::apply::NodeControl;
+use super::super::budget_change::{self, Change, Surplus};
 use super::super::follow::{self, Periods, Seen};
 use super::super::idle::{Counted, Idle};
 use super::super::{Grid, Method, Node, Period, Plan, SlowError, Speed};
@@ -35,7 +35,7 @@ pub(super) struct Found {
     began: Option<Counters>,
     pub(super) period: Option<Period>,
     /// How far it is ahead of its budgets; `None` where nobody counts what it uses.
-    lead: Option<Lead>,
+    lead: Option<Surplus>,
     /// A change of how often its budgets come.
     change: Option<Change>,
 }
@@ -90,7 +90,7 @@ impl Pace {
         let counters = Counters { at, used, woken, known, born, ..Counters::default() };
         Some(match &active.held.hold {
             // A CPU idles in the gaps of budgets, and what a node leaves of them tells that it sleeps.
-            Hold::Quota(_) => counters,
+            NodeControl::Quota(_) => counters,
             _ => Counters { sleeps: idled, slept: slept(threads), ..counters },
         })
     }
@@ -110,7 +110,7 @@ impl Found {
     /// Its tasks come or its speed changes: what it `used` until now tells nothing of what it will have.
     pub(super) fn begin(&mut self, used: Option<Nanos>) {
         let at = clock::monotonic();
-        self.lead = used.map(|used| Lead { at, used, more: 0 });
+        self.lead = used.map(|used| Surplus { at, used, more: 0 });
         self.change = None;
     }
 
@@ -216,8 +216,8 @@ impl Session {
         pace.budgets = Nanos::ZERO;
         for active in &mut self.nodes {
             let now = match &active.held.hold {
-                Hold::Quota(quota) => quota.period(),
-                Hold::Weight(weight) => weight.period().unwrap_or_default(),
+                NodeControl::Quota(quota) => quota.period(),
+                NodeControl::Weight(weight) => weight.period().unwrap_or_default(),
                 _ => continue,
             };
             let seen = (active.node.name.as_str(), &mut active.found.seen);
@@ -226,10 +226,10 @@ impl Session {
             active.found.period = period.or_else(|| active.found.period.take());
             match &mut active.held.hold {
                 // Also without a change: for tasks that came meanwhile.
-                Hold::Weight(weight) if next > Nanos::ZERO || next != now => {
+                NodeControl::Weight(weight) if next > Nanos::ZERO || next != now => {
                     weight.pace(next, &mut self.guard)?;
                 }
-                Hold::Quota(_) => {
+                NodeControl::Quota(_) => {
                     pace.budgets = pace.budgets.max(next);
                     begin_change(active, now, next)?;
                 }
@@ -278,7 +278,7 @@ impl Session {
 }
 
 fn begin_change(active: &mut Active, from: Nanos, to: Nanos) -> Result<(), SlowError> {
-    let Hold::Quota(quota) = &mut active.held.hold else { return Ok(()) };
+    let NodeControl::Quota(quota) = &mut active.held.hold else { return Ok(()) };
     match active.node.speeds.values().next().filter(|_| to != from) {
         Some(&Speed::FULL) => quota.pace(to, None)?,
         Some(speed) => {
@@ -307,11 +307,11 @@ fn change_budget(
     let roots: Vec<Pid> = active.roots().into_iter().chain(admitted).collect();
     // Only where it is needed: it is looked for the next budget every 250 us.
     let used = || active.held.used(&active.held.processes(&roots)).unwrap_or(Nanos::ZERO);
-    let Hold::Quota(quota) = &active.held.hold else { return Ok(Nanos::MAX) };
+    let NodeControl::Quota(quota) = &active.held.hold else { return Ok(Nanos::MAX) };
     let at = clock::monotonic();
-    let lead = active.found.lead.get_or_insert_with(|| Lead { at, used: used(), more: 0 });
+    let lead = active.found.lead.get_or_insert_with(|| Surplus { at, used: used(), more: 0 });
     let write = change.step(at, quota.counted().unwrap_or(0), &used, lead);
-    if let (Some(write), Hold::Quota(quota)) = (write, &mut active.held.hold) {
+    if let (Some(write), NodeControl::Quota(quota)) = (write, &mut active.held.hold) {
         quota.pace(write.period, Some(write.budget))?;
     }
     active.found.change = Some(change).filter(|_| write.is_none_or(|write| !write.last));

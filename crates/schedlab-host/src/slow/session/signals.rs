@@ -4,7 +4,7 @@
 use super::super::SlowError;
 use super::{Active, Ended, Session};
 use schedlab_model::{Nanos, Pid};
-use schedlab_sys::signal::Came;
+use schedlab_sys::signal::ReceivedSignal;
 use schedlab_sys::{clock, process};
 
 /// How long commands have to end after they were asked to.
@@ -20,7 +20,7 @@ impl Session {
     /// Does what a signal asks for; returns how the session ends, if it does.
     pub(super) fn heed(
         &mut self,
-        came: Came,
+        came: ReceivedSignal,
         has_commands: bool,
     ) -> Result<Option<Ended>, SlowError> {
         match came.signal {

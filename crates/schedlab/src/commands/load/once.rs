@@ -19,10 +19,10 @@ use std::process::ExitCode;
 pub(crate) const EXIT_INTERRUPTED: u8 = 130;
 
 /// What hears intervals and notes as they come.
-pub(crate) type Listener<'l> = &'l mut dyn FnMut(Heard<'_>);
+pub(crate) type Listener<'l> = &'l mut dyn FnMut(Progress<'_>);
 
 /// What is heard while a run goes on.
-pub(crate) enum Heard<'h> {
+pub(crate) enum Progress<'h> {
     /// A sentence about the options.
     Note(&'h str),
     /// Figures so far.
@@ -85,7 +85,7 @@ impl Output for Keeper<'_> {
     }
 
     fn interval(&mut self, interval: &Interval) {
-        (self.listener)(Heard::Interval(interval));
+        (self.listener)(Progress::Interval(interval));
         self.measured.intervals.push(interval.clone());
     }
 
@@ -94,7 +94,7 @@ impl Output for Keeper<'_> {
     }
 
     fn note(&mut self, sentence: &str) {
-        (self.listener)(Heard::Note(sentence));
+        (self.listener)(Progress::Note(sentence));
     }
 
     fn warning(&mut self, warning: Warning) {
@@ -137,8 +137,8 @@ pub(crate) fn told(error: MachineError) -> anyhow::Error {
 }
 
 pub(super) fn run(wanted: &Wanted, machine: &mut dyn Machine) -> anyhow::Result<ExitCode> {
-    let mut note = |heard: Heard<'_>| {
-        if let Heard::Note(sentence) = heard {
+    let mut note = |heard: Progress<'_>| {
+        if let Progress::Note(sentence) = heard {
             let _ = writeln!(crate::output::stderr(), "{sentence}");
         }
     };

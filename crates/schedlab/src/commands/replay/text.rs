@@ -5,7 +5,7 @@ use super::predicted;
 use super::runs::Runs;
 use schedlab_model::table::TextTable;
 use schedlab_model::{Nanos, Pid, Warning};
-use schedlab_replay::{Account, Inferred, Parting, Side, TaskSide, parting};
+use schedlab_replay::{Account, Divergence, Inferred, Side, TaskSide, parting};
 use schedlab_timeline::Episode;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -145,7 +145,7 @@ fn fidelity(runs: &Runs) -> String {
     text
 }
 
-fn told(at: &Parting) -> String {
+fn told(at: &Divergence) -> String {
     let who = |pid: Option<Pid>| pid.map_or("nobody".to_owned(), |pid| format!("pid {pid}"));
     let how = if at.first == at.second {
         format!("{} at another time", who(at.first))
