@@ -187,7 +187,7 @@ impl ConcurrentLoad {
         }
         match self.reports.ended()? {
             Some(ended) if ended.failures.is_empty() => {
-                Ok(std::mem::take(&mut self.reports.mark_names))
+                Ok(self.reports.mark_names.take().unwrap_or_default())
             }
             Some(ended) => Err(self.reports.error(&ended.failures.join("; "))),
             None => Err(self.reports.error("it did not end by itself")),

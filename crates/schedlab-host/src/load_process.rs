@@ -193,14 +193,13 @@ impl LoadProcess {
     fn lines(&mut self, out: &mut dyn Output) -> Result<(), MachineError> {
         while let Some(end) = self.unread.iter().position(|&byte| byte == b'\n') {
             let line: Vec<u8> = self.unread.drain(..=end).collect();
-            let had_names = !self.reports.mark_names.is_empty();
+            let had_names = self.reports.mark_names.is_some();
             self.reports.line(&line, out)?;
-            if let Some(lent) = &self.lent
+            if let (Some(lent), Some(names)) = (&self.lent, &self.reports.mark_names)
                 && !had_names
-                && !self.reports.mark_names.is_empty()
             {
                 // Plain: a private folder. Without names the recording passes over the marks.
-                let _ = std::fs::write(marks::names(lent), self.reports.mark_names.join("\n"));
+                let _ = std::fs::write(marks::names(lent), names.join("\n"));
             }
         }
         Ok(())

@@ -9,7 +9,8 @@ pub(crate) struct LoadReports {
     workload: String,
     /// The workload beside the run's own whose reports these are: they carry its label.
     beside: Option<Beside>,
-    pub(crate) mark_names: Vec<String>,
+    /// The names of its marks, by number; `None` until it reports them.
+    pub(crate) mark_names: Option<Vec<String>>,
     pub(crate) is_ready: bool,
     failed: Option<MachineError>,
     ended: Option<Ended>,
@@ -33,7 +34,7 @@ impl LoadReports {
         Self {
             workload: workload.to_owned(),
             beside,
-            mark_names: Vec::new(),
+            mark_names: None,
             is_ready: false,
             failed: None,
             ended: None,
@@ -55,7 +56,7 @@ impl LoadReports {
         })?;
         match report {
             LoadReport::Note(sentence) => out.note(&self.labelled(sentence)),
-            LoadReport::Marks(names) => self.mark_names = names,
+            LoadReport::Marks(names) => self.mark_names = Some(names),
             LoadReport::Tasks(_) => self.is_ready = true,
             LoadReport::Interval(interval) => {
                 match &self.beside {

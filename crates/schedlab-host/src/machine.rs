@@ -129,7 +129,7 @@ impl Machine for Host {
 }
 
 impl Host {
-    /// The run's own workload, with those that run at the same time around it.
+    /// Runs the workload, with those that run at the same time.
     fn perform(
         &self,
         spec: &RunSpec,
@@ -159,7 +159,7 @@ impl Host {
                 let request = LoadRequest { spec, part, site: own };
                 let mut load = LoadProcess::start(&program, &request, name, path, settings, out)?;
                 let outcome = load.follow(signals, || loads.go(), out)?;
-                (outcome, std::mem::take(&mut load.reports.mark_names))
+                (outcome, load.reports.mark_names.take().unwrap_or_default())
             }
             WorkloadSpec::Command { argv } => {
                 loads.go();

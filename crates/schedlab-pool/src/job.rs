@@ -94,7 +94,6 @@ impl Stage {
 /// Set when somebody has looked for the job's [`Links`].
 const LINKED: u8 = 0x80;
 
-/// A job of any type.
 pub(crate) type TaskRef<'env> = Arc<dyn Task<'env> + 'env>;
 
 /// What few jobs have: others that wait for them.
@@ -338,8 +337,8 @@ impl<'env> dyn Task<'env> + 'env {
         if self.head().has_times { self.own_times() } else { None }
     }
 
-    /// Something that a job without times keeps with its links, once they are there.
-    fn kept(&self, of: impl Fn(&Links<'env>) -> u64, none: u64) -> u64 {
+    /// What a job without times stores with its links; `none` until it has links.
+    fn of_links(&self, of: impl Fn(&Links<'env>) -> u64, none: u64) -> u64 {
         let head = self.head();
         if head.is_linked() { lock(&head.links).as_deref().map_or(none, of) } else { none }
     }
@@ -355,7 +354,7 @@ impl<'env> dyn Task<'env> + 'env {
 
     pub(crate) fn deadline(&self) -> Nanos {
         match self.times() {
-            Some(_) if self.head().has_latest => self.kept(|links| links.deadline, NEVER),
+            Some(_) if self.head().has_latest => self.of_links(|links| links.deadline, NEVER),
             Some(times) => times.late_after,
             None => NEVER,
         }
@@ -364,7 +363,7 @@ impl<'env> dyn Task<'env> + 'env {
     pub(crate) fn effective(&self) -> Nanos {
         match self.times() {
             Some(times) => times.effective.load(SeqCst),
-            None => self.kept(|links| links.effective, NEVER),
+            None => self.of_links(|links| links.effective, NEVER),
         }
     }
 
@@ -391,7 +390,7 @@ impl<'env> dyn Task<'env> + 'env {
     pub(crate) fn serial(&self) -> u64 {
         match self.times() {
             Some(times) => times.serial.load(SeqCst),
-            None => self.kept(|links| links.serial, 0),
+            None => self.of_links(|links| links.serial, 0),
         }
     }
 

@@ -43,7 +43,7 @@ impl Default for ModelRequest {
     }
 }
 
-/// A job of a model.
+/// A job as the model runs it: in virtual time, without a function.
 #[derive(Clone)]
 pub struct ModelJob {
     task: TaskRef<'static>,

@@ -44,7 +44,8 @@ impl<'env> Request<'env> {
         self
     }
 
-    /// How long the job is expected to run, rounded up to microseconds: its predecessors have to end so much before it.
+    /// How long the job is expected to run, rounded up to microseconds. The deadlines of its predecessors are this much
+    /// earlier.
     #[must_use]
     pub fn expected(mut self, expected: Duration) -> Self {
         self.expected = expected;

@@ -67,7 +67,7 @@ pub enum WaitError {
 pub struct Load {
     /// Jobs that have not ended.
     pub backlog: u64,
-    /// Number of workers.
+    /// Threads that run jobs; a thread that waits inside a job is one of them.
     pub workers: usize,
     /// Workers that sleep, those included that wait inside jobs for what to do.
     pub asleep: usize,

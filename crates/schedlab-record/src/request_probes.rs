@@ -48,7 +48,7 @@ pub(crate) struct Hit {
     pub(crate) ends: bool,
     /// The field that says which request it is; else the thread does.
     pub(crate) key: Option<String>,
-    /// Whether the key is a value that was returned: an error is no request then.
+    /// Whether the key is a returned value. A call that returns an error is then not a request.
     pub(crate) returned: bool,
     /// Whether it is a probe at a return.
     pub(crate) by_return: bool,

@@ -45,14 +45,14 @@ pub(crate) struct Watcher {
     /// When it asked last whether rings have ended.
     asked: Nanos,
     allowed: BTreeMap<Pid, CpuSet>,
-    /// Where control groups are kept too.
+    /// Notes the control groups of tasks, if they are recorded.
     groups: Option<Groups>,
-    /// Where how tasks are scheduled is kept too.
+    /// Notes how tasks are scheduled, if that is recorded.
     conditions_reader: Option<ConditionsReader>,
 }
 
 impl Watcher {
-    /// Looks at every task there is.
+    /// Notes every task that lives at the start.
     pub(crate) fn start(
         out: File,
         rings: Vec<(Cpu, Ring)>,

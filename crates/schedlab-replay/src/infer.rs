@@ -574,7 +574,7 @@ impl Infer {
         (actor, account)
     }
 
-    /// A name that `--open` or `--closed` gave and that no task has is worth a warning.
+    /// Warns of each name given to `--open` or `--closed` that no task has.
     fn check_names(&self, inferred: &mut Inferred) {
         for name in self.options.open.union(&self.options.closed) {
             let has = |one: &Account| one.comm == *name || one.pid.0.to_string() == *name;

@@ -17,8 +17,10 @@ pub(crate) enum CallOutcome {
     /// It is replayed as it was: its wait, if it had one, ended as recorded.
     #[default]
     AsRecorded,
-    /// It moves these bytes of an object.
-    Moves { object: u32, bytes: u32 },
+    Moves {
+        object: u32,
+        bytes: u32,
+    },
     /// Its bytes are moved where the task polled for them.
     Moved,
 }

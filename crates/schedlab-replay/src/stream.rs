@@ -13,7 +13,7 @@ const BEFORE: i64 = PIPE;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stream {
     pub(crate) calls: Vec<u32>,
-    /// Bytes of the calls that had begun to write, and of those that had ended.
+    /// Bytes of writes that began, and bytes of writes that returned.
     begun: i64,
     written: i64,
     read: i64,

@@ -174,7 +174,6 @@ impl Simulated {
         self
     }
 
-    /// What is simulated.
     #[must_use]
     pub fn model(&self) -> &Model {
         &self.model

@@ -117,7 +117,7 @@ pub enum Halt {
     /// All tasks sleep, and nobody can wake them.
     #[error(transparent)]
     Deadlock(#[from] Deadlock),
-    /// The kernel's own code stopped; what it said.
+    /// The kernel's own code aborted, with this message.
     #[error("{0}")]
     Kernel(String),
 }

@@ -15,6 +15,7 @@ pub(crate) struct Archive {
 }
 
 /// The numbers of a device file.
+#[derive(Clone, Copy)]
 struct Device {
     major: u32,
     minor: u32,

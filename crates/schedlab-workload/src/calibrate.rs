@@ -22,7 +22,6 @@ const LEAST_FOOTPRINT: u64 = 4 << 10;
 const UNRELATED: [&str; 5] =
     ["run-too-short", "warm-up", "no-steady-state", "interval-outliers", "interrupted"];
 
-/// The work of a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RequestWork {
     /// Multiplications of matrices.
@@ -179,7 +178,6 @@ fn search<E>(
     Ok(found.map_or(Search::Nothing, |(work, took)| Search::Found(work, took)))
 }
 
-/// How a search ended.
 #[derive(Debug, PartialEq)]
 enum Search {
     Found(RequestWork, f64),

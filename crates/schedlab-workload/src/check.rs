@@ -42,10 +42,12 @@ pub fn plans_around(
     spec.check_labels().map_err(beside)?;
     let own = check_one(&spec.workload, offers, around);
     let refuse = |error: PlanError| refused(offers, &spec.workload, error);
-    let mut plans = vec![own.map_err(|wrong| wrong.told(refuse))?];
+    let mut plans = vec![own.map_err(|wrong| wrong.machine_error(refuse))?];
     for one in &spec.beside {
         let told = |error: PlanError| beside(format!("{}: {error}", one.label));
-        plans.push(check_one(&one.workload, offers, around).map_err(|wrong| wrong.told(told))?);
+        plans.push(
+            check_one(&one.workload, offers, around).map_err(|wrong| wrong.machine_error(told))?,
+        );
     }
     Ok(plans)
 }
@@ -56,7 +58,7 @@ enum Wrong {
 }
 
 impl Wrong {
-    fn told(self, plan: impl FnOnce(PlanError) -> MachineError) -> MachineError {
+    fn machine_error(self, plan: impl FnOnce(PlanError) -> MachineError) -> MachineError {
         match self {
             Self::Plan(error) => plan(error),
             Self::Machine(error) => error,

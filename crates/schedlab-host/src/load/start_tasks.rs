@@ -153,7 +153,7 @@ impl Stage for TaskStage<'_> {
         let Some(idle_task) = locked(&self.common.forked.idle[fork as usize]) else {
             return Done::Full;
         };
-        // Counted before it is there: who forks has not ended, so the run does not end between.
+        // Counted before it exists. The task that forks has not ended, so the run cannot end in between.
         self.common.arena.expected().fetch_add(1, AcqRel);
         let common = self.common.clone();
         let life = move || {

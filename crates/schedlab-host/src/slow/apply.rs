@@ -33,7 +33,6 @@ pub(super) enum NodeControl {
 pub(super) struct Held {
     pub(super) zone: NodeGroups,
     pub(super) hold: NodeControl,
-    /// The groups that its tasks enter.
     pub(super) groups: Vec<PathBuf>,
 }
 
@@ -170,7 +169,6 @@ impl Held {
     }
 }
 
-/// Starts the deadline burner of a node of one CPU.
 fn burner(
     plan: &Plan,
     node: &Node,
@@ -189,7 +187,6 @@ fn rest(filler: &HelperProcess, speed: Speed) {
     filler.signal(if speed == Speed::FULL { 19 } else { 18 });
 }
 
-/// What slows CPUs and not tasks.
 #[derive(Debug, Default)]
 pub(super) struct Under {
     pub(super) hogs: Option<HogProcess>,

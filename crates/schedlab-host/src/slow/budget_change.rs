@@ -21,7 +21,6 @@ const EXACT: Nanos = Nanos::from_millis(1);
 const PATIENCE: Nanos = Nanos::from_millis(50);
 pub(super) const LEAST: Nanos = Nanos::from_millis(1);
 
-/// The budget that makes a speed.
 pub(super) fn budget(speed: Speed, period: Nanos) -> Nanos {
     Nanos(period.0 - speed.lost(period.0))
 }
@@ -74,14 +73,18 @@ pub(super) struct Periods {
     pub(super) to: Nanos,
 }
 
-/// What is known of the next budget.
 #[derive(Clone, Copy, Debug)]
 enum Stage {
     /// `budgets` had come at this moment.
-    Awaiting { budgets: u64, at: Nanos },
+    Awaiting {
+        budgets: u64,
+        at: Nanos,
+    },
     /// It comes at the moment `next`, after `budgets` of them.
-    Timed { budgets: u64, next: Nanos },
-    /// The first one of the new period is in force.
+    Timed {
+        budgets: u64,
+        next: Nanos,
+    },
     First,
 }
 
@@ -140,7 +143,6 @@ impl Change {
         }
     }
 
-    /// The first budget of the new period.
     fn smaller(&self, now: Nanos, used: Nanos, lead: &mut Surplus) -> Write {
         let Periods { speed, from, to } = self.periods;
         let half = i64::try_from(self.tick.0 / 2).unwrap_or(0);

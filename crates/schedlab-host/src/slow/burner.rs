@@ -9,10 +9,9 @@
 //! root it stays in our session, beside the commands.
 
 use super::child_entry::{Entry, enter};
-use super::group::{Group, write};
+use super::group::{Group, Weights, write};
 use super::helper_process::{HelperProcess, ready};
 use super::node_groups::{GroupNeeds, NodeGroups};
-use super::weight::Weights;
 use super::{SlowError, Support};
 use schedlab_model::{Cpu, CpuSet, Pid};
 use schedlab_sys::guard::Guard;

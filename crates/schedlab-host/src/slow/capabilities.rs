@@ -21,7 +21,6 @@ pub struct Support {
     /// Whether schedlab's own group of version 2 was delegated: groups below it can be made without
     /// root.
     pub(crate) delegated: bool,
-    /// Whether real-time scheduling is allowed (`CAP_SYS_NICE`).
     pub(crate) realtime: bool,
     /// Whether a control group that we cannot leave has no real-time runtime. `SCHED_DEADLINE` needs none.
     pub(crate) no_realtime_runtime: bool,
@@ -37,7 +36,6 @@ pub struct Support {
     pub(crate) links: bool,
     pub(crate) resctrl: PathBuf,
     pub(crate) domains: Vec<Domain>,
-    /// Why there are no deadline tasks; `None` where there are.
     pub(crate) deadline_obstacle: Option<String>,
     /// Why utilisation clamps do nothing; `None` where they can.
     pub(crate) clamp_obstacle: Option<String>,
@@ -97,7 +95,7 @@ impl Support {
                        or boot with rt_group_sched=0";
             return Some(why.into());
         }
-        // The rest is for the probe, for interrupts that count as the burner's time, and for jitter.
+        // Left for the probe, for interrupts that are counted as the burner's time, and for jitter.
         const ROOM: f64 = 0.04;
         let burn = 1.0 - slowest;
         (burn > self.realtime_share - ROOM).then(|| {

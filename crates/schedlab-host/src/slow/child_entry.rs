@@ -25,7 +25,6 @@ pub(super) enum Entry {
         /// Files that it sees in place of others.
         shown: Vec<(PathBuf, PathBuf)>,
     },
-    /// Burn real-time on the grid.
     Hogs {
         period: Nanos,
         speeds: Vec<(Cpu, Speed)>,
@@ -41,7 +40,6 @@ pub(super) enum Entry {
         groups: Vec<PathBuf>,
         cpu: Cpu,
     },
-    /// Burn in random bursts.
     Noise(Noise),
     /// Sleep again and again, and tell how late it woke.
     Sleeper {
@@ -60,7 +58,6 @@ pub(crate) enum Burning {
     Grid,
     /// As deadline tasks, which the kernel keeps to their part.
     Deadline {
-        /// The control group that they enter first.
         group: Option<PathBuf>,
     },
 }
@@ -139,7 +136,6 @@ pub(super) fn program() -> Result<PathBuf, SlowError> {
     process::this_program().map_err(|e| SlowError::io("finding this program", e))
 }
 
-/// Puts this process into control groups and onto CPUs.
 pub(super) fn enter(groups: &[PathBuf], cpus: &CpuSet) -> Result<(), SlowError> {
     for group in groups {
         let file = group.join("cgroup.procs");

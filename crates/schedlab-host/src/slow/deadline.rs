@@ -93,7 +93,6 @@ fn hierarchy(support: &Support) -> Result<&Hierarchy, SlowError> {
     support.cpuset_group.as_ref().ok_or_else(none)
 }
 
-/// Binds the calling thread, and makes it a burner at the first speed.
 pub(super) fn settle(cpu: Cpu, speed: Speed, period: Nanos) -> Ready {
     sched::set_affinity(Pid(0), &CpuSet::from_iter([cpu]))
         .map_err(|error| (format!("binding a burner to CPU {cpu}"), error))?;
@@ -109,7 +108,6 @@ pub(super) fn settle(cpu: Cpu, speed: Speed, period: Nanos) -> Ready {
     })
 }
 
-/// Burns at the speed that is stored, until told to stop.
 pub(super) fn burn(cpu: Cpu, stored: &AtomicU32, period: Nanos, stop: &AtomicBool) {
     let mut millionths = stored.load(Ordering::Acquire);
     while !stop.load(Ordering::Relaxed) {

@@ -48,7 +48,7 @@ pub(super) struct Periods {
     most: [Nanos; 3],
     /// Looks that are shorter tell nothing.
     least: Nanos,
-    /// Whether what a node leaves of its time in a period is lost to it, so that a node that sleeps needs short periods.
+    /// Whether a node loses the time of a period that it does not use. A node that sleeps then needs short periods.
     of_budgets: bool,
 }
 
@@ -150,11 +150,9 @@ pub(super) struct Seen {
     /// The CPU time that the node may have had in this time.
     pub(super) there: Nanos,
     pub(super) used: Nanos,
-    /// How often one of its CPUs had nothing to run.
     pub(super) idled: u64,
     /// How often that was until somebody from outside woke a task.
     pub(super) sleeps: u64,
-    /// How often somebody from outside woke a task.
     pub(super) woken: u64,
 }
 
@@ -174,7 +172,6 @@ impl Seen {
         self.idled * WOKEN.0 >= self.looked.0 && self.idled > 0
     }
 
-    /// The part of the time that it may have had and used, in percent.
     fn part(self) -> u64 {
         (self.used.0 * 100).checked_div(self.there.0).unwrap_or(0).min(100)
     }
@@ -204,7 +201,6 @@ impl Seen {
         Some(periods.longest(wanted))
     }
 
-    /// What its tasks did, as a reason for a period.
     fn why(self, periods: &Periods, now: Nanos) -> String {
         match self.phase() {
             _ if self.leaves_budgets(periods, now) => {

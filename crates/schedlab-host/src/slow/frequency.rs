@@ -63,16 +63,13 @@ pub(super) enum Setting {
     One(u64),
     /// Two in alternation: this one first, for this part of the pitch.
     Two {
-        /// The lower frequency, in kHz.
         low: u64,
         /// How long of each pitch.
         low_time: Nanos,
-        /// The higher frequency, for the rest.
         high: u64,
     },
     /// The lowest frequency, with the tasks frozen for this part of the pitch.
     Frozen {
-        /// The lowest frequency of the domain, in kHz.
         low: u64,
         /// How long of each pitch the tasks stand still.
         still: Nanos,
@@ -119,7 +116,7 @@ impl Domain {
             journalled(guard, Undo::Write { path, content: content.trim_end().into() }).map(drop)
         };
         if !self.userspace {
-            // Both ways round: which of the two must be written back first depends on what was set.
+            // The minimum is written twice: which limit must be restored first depends on the limits that were set.
             return ["scaling_min_freq", "scaling_max_freq", "scaling_min_freq"]
                 .into_iter()
                 .try_for_each(note);

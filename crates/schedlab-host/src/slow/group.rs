@@ -33,6 +33,37 @@ pub(super) struct Freezer {
     pub(super) off: &'static str,
 }
 
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Weights {
+    pub(super) file: &'static str,
+    /// The weight of a task that nobody gave another, and of a new group.
+    pub(super) of_a_task: u64,
+    /// The weight of the tasks, as far as it leaves the burners of the slowest CPU the rest. No more: before EEVDF
+    /// (Linux 6.6) what a group saves up while it sleeps grows with its weight, and a first burst at full speed took
+    /// a second at the largest weight.
+    pub(super) usual: u64,
+    pub(super) least: u64,
+    pub(super) most: u64,
+}
+
+pub(super) const V1: Weights =
+    Weights { file: "cpu.shares", of_a_task: 1_024, usual: 4_096, least: 2, most: 262_144 };
+pub(super) const V2: Weights =
+    Weights { file: "cpu.weight", of_a_task: 100, usual: 900, least: 1, most: 10_000 };
+
+impl Weights {
+    pub(super) const fn of(version: Version) -> Self {
+        match version {
+            Version::V1 => V1,
+            Version::V2 => V2,
+        }
+    }
+
+    pub(super) fn write(self, group: &Path, weight: u64) -> Result<(), SlowError> {
+        write(&group.join(self.file), &weight.to_string())
+    }
+}
+
 pub(super) fn members(dir: &Path) -> Vec<Pid> {
     let text = std::fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
     text.lines().filter_map(|line| line.parse().ok()).map(Pid).collect()

@@ -84,7 +84,6 @@ impl HelperProcess {
         Pid(self.child.id().cast_signed())
     }
 
-    /// Readable when it has ended.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.end.as_fd()
     }

@@ -35,7 +35,6 @@ pub(super) struct Counted {
     pub(super) woken: u64,
     /// The same of the threads that were there when the look began; `None` where they were not counted.
     pub(super) known: Option<u64>,
-    /// How many tasks were born on them.
     pub(super) born: u64,
 }
 
@@ -127,7 +126,6 @@ impl Idle {
         }
     }
 
-    /// Lets all of them count, or stand still.
     pub(super) fn run(&self, on: bool) {
         let of_cpus = self.idled.values().chain(self.woken.values()).chain(self.born.values());
         for counter in of_cpus.chain(&self.from_others) {

@@ -144,7 +144,6 @@ impl End {
     }
 }
 
-/// A class with this rate, and the queue below it.
 fn class(space: &str, device: &str, minor: u32, link: &Link) -> Vec<String> {
     let rate = link.rate_bit_s.unwrap_or(UNLIMITED);
     // As for a link without pairs: a bucket of 5 ms, but no less than ten frames, and a queue of 50 ms.

@@ -104,7 +104,6 @@ pub(super) fn keep_nearest(method: Method, kept: &mut [Measured], again: &[Measu
     }
 }
 
-/// What is off by more than the tolerance, with its cause.
 pub(super) fn doubts(
     method: Method,
     measured: &[Measured],
@@ -153,7 +152,6 @@ fn taken_by_others(method: Method, one: &Measured, share_before: f64) -> Option<
     is_unslowed(method, one).then(|| nothing.into())
 }
 
-/// What a method does that makes a speed too high or too low.
 fn cause(method: Method, off: f64) -> String {
     match (method, off > 0.0) {
         (Method::Hogs, true) => {

@@ -7,26 +7,19 @@ use std::str::FromStr;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Method {
-    /// Real-time burners on one grid of time (CPU-Hogs).
     Hogs,
-    /// SIGSTOP and SIGCONT by each process's use over its lifetime (CPU-Lim).
     Stop,
-    /// The same decided for all processes of the command together.
     StopGroup,
-    /// One burner group of complementary weight for all CPUs (Fracas).
     Weight,
     /// A burner group for each CPU, as the study had it.
     WeightPerCpu,
     /// A group for each CPU that holds its tasks and its burner: right, for one pinned CPU a node.
     WeightPinned,
     Quota,
-    /// One level of the hardware's clock (CPU-Freq).
     Freq,
-    /// Two neighbouring levels in alternation (CPU-Gov).
     Gov,
     /// Burners of `SCHED_DEADLINE`, each on a CPU that is a root domain of its own.
     Deadline,
-    /// Utilisation clamps, which the governor `schedutil` heeds.
     Uclamp,
 }
 
@@ -169,7 +162,6 @@ impl FromStr for Method {
     }
 }
 
-/// Picks a method for speeds of CPUs on this machine, and says why.
 #[must_use]
 pub(crate) fn choose(speeds: &Speeds, command: bool, support: &Support) -> (Method, String) {
     // By the machine and not by the speed: a sweep over speeds is then one of one method.

@@ -23,11 +23,9 @@ pub(super) struct GroupNeeds {
 #[derive(Clone, Debug, Default)]
 pub(super) struct NodeGroups {
     pub(super) groups: Vec<PathBuf>,
-    /// The group of the CPU controller, where asked for.
     pub(super) cpu: Option<Group>,
     /// Where all of its tasks are listed, and the freezer where there is one.
     home: Option<Group>,
-    /// The group of the cpuset controller, where bound.
     cpuset: Option<PathBuf>,
     /// The group that counts its tasks' CPU time, where there is one.
     count: Option<Group>,

@@ -54,7 +54,6 @@ fn put(path: &Path, text: &str) -> Result<(), SlowError> {
     std::fs::write(path, text).map_err(|e| SlowError::io(format!("writing {}", path.display()), e))
 }
 
-/// A field of a block of `/proc/cpuinfo`.
 pub(super) fn field(block: &str, name: &str) -> Option<String> {
     block.lines().find_map(|line| {
         let (key, value) = line.split_once(':')?;

@@ -23,7 +23,7 @@ pub(super) fn child(noise: &Noise) -> i32 {
         for cpu in noise.cpus.iter() {
             let body = move || bursts(noise, cpu);
             if std::thread::Builder::new().spawn_scoped(scope, body).is_err() {
-                // Noise on some of the CPUs is not what was asked for; the session notices the end.
+                // Noise on only some of the CPUs would be wrong. The session notices that this process ends.
                 std::process::exit(1);
             }
         }

@@ -13,7 +13,6 @@ use std::path::PathBuf;
 /// What a user asks of a session of `schedlab slow`: nodes, speeds, method, links and limits.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
-    /// The method; `None` lets schedlab choose.
     pub method: Option<Method>,
     pub nodes: Vec<Node>,
     /// Period of the hogs' grid, or of slices under weights; `None`: see [`Request::follows`].
@@ -29,16 +28,13 @@ pub struct Request {
     pub filler: Option<bool>,
     /// Slow CPUs that another session slows too, with a warning.
     pub share: bool,
-    /// Commands live on when the session ends.
     pub keep: bool,
-    /// Do not measure each CPU after applying.
     pub unmeasured: bool,
     /// Measure how late tasks wake on each CPU, before applying and after.
     pub wakeups: bool,
     pub time_limit: Option<Nanos>,
     /// Links of pairs of nodes, and what happens to links and nodes.
     pub cluster: Cluster,
-    /// Where each change is written as a line of JSON.
     pub events: Option<PathBuf>,
     /// Give tasks of nodes so large a weight that other load gets next to no CPU time: for measuring.
     pub heavy: bool,
@@ -72,7 +68,6 @@ pub struct Plan {
     pub method: Method,
     /// Why this method; empty when it was asked for.
     pub why: String,
-    /// Whether fillers keep CPUs busy in the gaps.
     pub fills: bool,
     /// What is known to be wrong about it, and what to mind.
     pub warnings: Vec<Warning>,

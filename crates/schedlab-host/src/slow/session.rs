@@ -42,7 +42,6 @@ pub enum Ended {
     Commands(i32),
     /// A signal came, this one.
     Interrupted(i32),
-    /// All that was attached has ended.
     Targets,
     TimeLimit,
 }
@@ -89,7 +88,6 @@ struct Active {
     step: usize,
     /// What its commands see of the machine, where that is the node.
     shown: Option<Shown>,
-    /// What its period follows.
     found: Found,
 }
 
@@ -235,7 +233,6 @@ impl Session {
         Ok(())
     }
 
-    /// Measures how late tasks wake on each CPU while the method does its work.
     fn measure_wakeups(
         &mut self,
         speeds: &Speeds,
@@ -425,7 +422,6 @@ impl Session {
         codes.into_iter().find(|code| *code != 0).unwrap_or(0)
     }
 
-    /// Sleeps until something happens or `next`.
     fn wait(&mut self, next: Nanos, signals: Option<Signals>) -> Result<(), SlowError> {
         match signals {
             Some(signals) => self.wait_for(next, &[signals.fd()]),
@@ -455,7 +451,6 @@ impl Session {
         Ok(ready)
     }
 
-    /// The processes that hold what is in force.
     fn aides(&mut self) -> impl Iterator<Item = &mut HelperProcess> {
         let of_nodes = self.nodes.iter_mut().flat_map(|active| active.held.aides());
         of_nodes.chain(self.under.aides()).chain(&mut self.noise)

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 pub(super) struct Slices {
     tasks: PathBuf,
     usual: Nanos,
-    /// What tasks were given at some time, so that it can be told from what others give them. All are journalled.
+    /// All slices that tasks were given, each journalled. A slice that is not among them was set by somebody else.
     given: Vec<Nanos>,
     period: Nanos,
 }

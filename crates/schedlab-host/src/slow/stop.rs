@@ -67,7 +67,7 @@ impl Freezing {
     }
 }
 
-/// CPU time that was used in a life, both by one process or by all.
+/// CPU time that one process or all together used, and the lifetime in which they used it.
 #[derive(Clone, Copy)]
 struct Use {
     used: Nanos,
@@ -99,8 +99,8 @@ impl Pace {
         self.cost = if fresh { cost } else { Nanos((3 * seen.0 + cost.0) / 4) };
     }
 
-    /// How long the one that is stopped will stand still before a look to continue is paid for: a stop and a
-    /// continuation are paid for by a cycle of running and standing still, and the latter alone by the pause.
+    /// How long a process that is stopped now stays stopped at least, so that looks keep to their part of the time. A
+    /// cycle of running and stopping pays for two looks, and the pause for the look that ends it.
     fn pause(&self, speed: Speed) -> Nanos {
         let still = (2.0 * (1.0 - speed.fraction())).max(1.0);
         Nanos((self.cost.0 as f64 * REST as f64 * still) as u64).min(DEBT)
@@ -153,8 +153,7 @@ fn holds(used: Nanos, life: Nanos, speed: Speed, stopped: bool, cpus: u64) -> Na
     Nanos(u64::try_from(time).unwrap_or(u64::MAX / 2))
 }
 
-/// Whether a process with this use in a life of this length is to stand still, and how long that holds; `pause` is how
-/// long it would stand still, or does.
+/// Whether a process is to be stopped, and how long that decision holds. `pause` is how long a stop lasts at least.
 fn judge(
     Use { used, life }: Use,
     pause: Nanos,

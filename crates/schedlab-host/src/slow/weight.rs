@@ -5,7 +5,7 @@
 //! little from them. A group's weight is divided over CPUs in proportion to its load there, hence the
 //! faults that [`super::Method::fault`] tells.
 
-use super::group::{Group, write};
+use super::group::{Group, Weights, write};
 use super::helper_process::HelperProcess;
 use super::node_groups::{GroupNeeds, make};
 use super::slices::Slices;
@@ -13,7 +13,7 @@ use super::{SlowError, Speed, Speeds, Support};
 use schedlab_model::{Cpu, Nanos, Pid};
 use schedlab_sys::cgroup::Version;
 use schedlab_sys::guard::Guard;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Grouping {
@@ -131,25 +131,6 @@ impl Weight {
 /// EEVDF, a sleeping group's saved time also grew with its weight, and the first second ran at full speed.
 const OUTWEIGHS: u64 = 16;
 
-/// The weights of a version of control groups.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Weights {
-    file: &'static str,
-    /// The weight of a task that nobody gave another, and of a new group.
-    of_a_task: u64,
-    /// The weight of the tasks, as far as it leaves the burners of the slowest CPU the rest. No more: before EEVDF
-    /// (Linux 6.6) what a group saves up while it sleeps grows with its weight, and a first burst at full speed took
-    /// a second at the largest weight.
-    usual: u64,
-    pub(super) least: u64,
-    most: u64,
-}
-
-const V1: Weights =
-    Weights { file: "cpu.shares", of_a_task: 1_024, usual: 4_096, least: 2, most: 262_144 };
-const V2: Weights =
-    Weights { file: "cpu.weight", of_a_task: 100, usual: 900, least: 1, most: 10_000 };
-
 /// Gives a group the largest weight there is. For groups without burners: those never rest.
 pub(super) fn heaviest(group: &Group) -> Result<(), SlowError> {
     let weights = Weights::of(group.version);
@@ -157,17 +138,6 @@ pub(super) fn heaviest(group: &Group) -> Result<(), SlowError> {
 }
 
 impl Weights {
-    pub(super) const fn of(version: Version) -> Self {
-        match version {
-            Version::V1 => V1,
-            Version::V2 => V2,
-        }
-    }
-
-    pub(super) fn write(self, group: &Path, weight: u64) -> Result<(), SlowError> {
-        write(&group.join(self.file), &weight.to_string())
-    }
-
     fn tasks(self, slowest: Speed) -> u64 {
         let run = u64::from(slowest.millionths());
         let room = (self.most * run).checked_div(slowest.lost(1_000_000));
@@ -184,7 +154,9 @@ impl Weights {
 
 #[cfg(test)]
 mod tests {
+    use super::super::group::{V1, V2};
     use super::*;
+    use std::path::Path;
 
     #[test]
     fn the_rest_of_the_machine_keeps_a_part() {

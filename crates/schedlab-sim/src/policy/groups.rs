@@ -335,7 +335,8 @@ impl Groups {
         }
     }
 
-    /// The entities of a chain are in their parents' queues where they have to be.
+    /// Enqueues or dequeues the entity of each group from this one up, so that a group is queued in its parent exactly
+    /// while it has a runnable task and is not throttled.
     fn relink(&mut self, scene: &Scene, group: Option<usize>, cpu: usize) {
         let chain = self.chain(group);
         for &group in &chain {

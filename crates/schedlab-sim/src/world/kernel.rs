@@ -399,7 +399,6 @@ impl World {
         }
     }
 
-    /// What was sent to a CPU arrives.
     pub(super) fn sent_arrives(&mut self, cpu: usize) {
         self.take_interrupt(cpu, false, None, 0);
     }
@@ -525,7 +524,7 @@ impl World {
         }
     }
 
-    /// The task on a CPU leaves it, or looks whether it has to.
+    /// The running task exits, sleeps or reschedules, through the kernel's own code.
     pub(super) fn leave_by_code(&mut self, cpu: usize, task: TaskId, left: Left) {
         let body = &mut self.bodies[task.index()];
         let until = body.until.take();

@@ -308,7 +308,7 @@ impl World {
         }
     }
 
-    /// An alarm of the policy goes off on its CPU, unless an interrupt has had it.
+    /// An alarm of the policy goes off on its CPU, unless an interrupt has handled it already.
     pub(super) fn alarm(&mut self, alarm: Alarm) {
         let way = self.config.costs.idle_exit;
         if self.scene.cpus[alarm.cpu].running.is_none() && self.scene.now == alarm.at && way > 0 {

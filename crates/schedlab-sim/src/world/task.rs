@@ -124,9 +124,9 @@ pub(super) struct Body {
     pub(super) stand: TaskState,
     /// Whether it slept in the current write.
     pub(super) waited: bool,
-    /// Whether it makes a call whose end is to be told.
+    /// Whether it is in a call whose end is reported as an event.
     pub(super) in_call: bool,
-    /// Whether it was let go and has not done what it does once.
+    /// Whether it was released and has not yet done what it does only once.
     pub(super) fresh: bool,
     pub(super) spinning: bool,
     /// Whether it runs as a fair task, and has yet to ask for its class.

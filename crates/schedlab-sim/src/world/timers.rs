@@ -126,7 +126,7 @@ impl World {
         (alarm.unwrap_or(u64::MAX), self.next_tick(cpu))
     }
 
-    /// A CPU that became idle stops its tick when it has had one more, which fires timers.
+    /// A CPU that became idle has one more tick, which fires timers, and then stops its tick.
     pub(super) fn idle_tick(&mut self, cpu: usize) {
         if !self.ticks_while_idle(cpu) {
             return;

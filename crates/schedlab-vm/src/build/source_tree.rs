@@ -93,7 +93,7 @@ impl SourceTree {
         command
     }
 
-    /// Takes out a patch that a build applied. A tree from which it does not come out is removed.
+    /// Reverts the patch that a build applied. If that fails, removes the tree.
     fn restore(&self) {
         if !self.copy().is_file() {
             return;

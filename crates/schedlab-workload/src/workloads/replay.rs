@@ -206,7 +206,7 @@ fn moved(actor: &Actor, prio: Prio, options: ReplayOptions) -> Placement {
     Placement { nice, policy, slice, ..Placement::default() }
 }
 
-/// Where a task may run here: anywhere if it was bound to CPUs that are not here.
+/// The CPUs to which a task is bound here. If this machine has none of the recorded ones, it may run anywhere.
 fn allowed(actor: &Actor, around: &MachineProperties, homeless: &mut usize) -> Option<CpuSet> {
     let here = actor.cpus.as_ref()?.intersection(&around.allowed);
     if here.is_empty() {

@@ -81,7 +81,6 @@ impl Session {
         active.shown.as_ref().map_or(Ok(()), |shown| shown.set(&active.node.speeds))
     }
 
-    /// Makes a node's tasks stand still, or go on.
     pub(super) fn stand(&mut self, index: usize, still: bool) -> Result<(), SlowError> {
         let active = &mut self.nodes[index];
         active.failed = still;
@@ -101,7 +100,6 @@ impl Session {
         Ok(())
     }
 
-    /// Performs orders that came in, and answers each with what became of it.
     pub(super) fn serve(&mut self) {
         for (id, order) in self.control.orders() {
             let answer = match order {

@@ -36,7 +36,6 @@ pub(super) struct Found {
     pub(super) period: Option<Period>,
     /// How far it is ahead of its budgets; `None` where nobody counts what it uses.
     lead: Option<Surplus>,
-    /// A change of how often its budgets come.
     change: Option<Change>,
 }
 
@@ -46,18 +45,15 @@ struct Counters {
     used: u64,
     /// How often a CPU had nothing to run.
     sleeps: u64,
-    /// How often threads that live went to sleep.
     slept: u64,
-    /// How often tasks were woken from outside of the node.
     woken: u64,
     /// The same of the threads that it had when the look began; `None` where they were not counted.
     known: Option<u64>,
-    /// How many tasks were born on its CPUs.
     born: u64,
 }
 
 impl Pace {
-    /// Whether the work is looked at. It looks at nothing until it is started.
+    /// `None` if the period does not depend on the work. Looks begin with [`Self::start`].
     pub(super) fn open(plan: &Plan) -> Option<Self> {
         let periods = Periods::of(plan.method).filter(|_| plan.follows());
         let stays = matches!(plan.method, Method::Hogs | Method::Deadline);
@@ -181,7 +177,6 @@ impl Session {
         Ok(changes.map(|change| change.due).fold(due, Nanos::min))
     }
 
-    /// Begins a look at each node, or ends it.
     fn count(&mut self, pace: &mut Pace) {
         let admitted = self.admitted();
         pace.looking = !pace.looking;
@@ -225,7 +220,7 @@ impl Session {
             let next = period.as_ref().map_or(now, |period| period.period_ns);
             active.found.period = period.or_else(|| active.found.period.take());
             match &mut active.held.hold {
-                // Also without a change: for tasks that came meanwhile.
+                // Also if the period stays: tasks that came meanwhile have no slices yet.
                 NodeControl::Weight(weight) if next > Nanos::ZERO || next != now => {
                     weight.pace(next, &mut self.guard)?;
                 }

@@ -7,7 +7,6 @@ use schedlab_model::{Nanos, Pid};
 use schedlab_sys::signal::ReceivedSignal;
 use schedlab_sys::{clock, process};
 
-/// How long commands have to end after they were asked to.
 const GRACE: Nanos = Nanos::from_secs(2);
 
 const SIGINT: i32 = 2;

@@ -1,7 +1,7 @@
 //! `--calibrate-to`: how much work a request may be, so that it fits a slice.
 
 use super::Wanted;
-use super::once::{EXIT_INTERRUPTED, perform, told};
+use super::once::{EXIT_INTERRUPTED, perform, run_error};
 use super::show::{self, human};
 use super::usage;
 use crate::json;
@@ -38,7 +38,7 @@ pub(super) fn run(wanted: &Wanted, machine: &mut dyn Machine) -> anyhow::Result<
         let bytes = Bytes(work.footprint);
         let _ = writeln!(crate::output::stderr(), "{count} operations on {bytes}: p99 {p99}");
     };
-    let found = match calibrate(&wanted.spec, &given, goal, measure, tried).map_err(told)? {
+    let found = match calibrate(&wanted.spec, &given, goal, measure, tried).map_err(run_error)? {
         Ended::Found(found) => found,
         Ended::Interrupted => return Ok(ExitCode::from(EXIT_INTERRUPTED)),
         Ended::Nothing => anyhow::bail!(

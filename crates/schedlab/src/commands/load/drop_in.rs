@@ -244,7 +244,7 @@ fn tell(
         None => None,
     };
     let mut reported = 0;
-    let mut listen = |heard: Progress<'_>| match heard {
+    let mut listen = |progress: Progress<'_>| match progress {
         Progress::Note(sentence) => err(&format!("{sentence}\n")),
         Progress::Interval(interval) => {
             let second = interval.elapsed.0 / SECOND;
