@@ -4,7 +4,7 @@ use crate::file::{FileError, Mistake, Part, nearest};
 use crate::hooks::NONE;
 use crate::refused_part::blamed;
 use crate::run_metrics;
-use crate::{Experiment, Machines, Plan, Planned};
+use crate::{Experiment, Machines, Plan, Planned, machine_files};
 use schedlab_model::{Fact, Warning};
 use schedlab_workload::knobs::{FEATURE, FEATURES};
 use schedlab_workload::{HOST, Machine, MachineName, Offers, WorkloadSpec};
@@ -29,10 +29,11 @@ impl Plan {
         let names: BTreeSet<&MachineName> = self.runs.iter().map(|run| &run.machine).collect();
         for name in names {
             let runs: Vec<&Planned> = self.runs.iter().filter(|run| run.machine == *name).collect();
-            match machines.get(name) {
-                Err(error) => {
+            let unread = machine_files(name).err();
+            let machine = machines.get(name).map_err(|error| error.to_string());
+            match unread.map_or(machine, Err) {
+                Err(what) => {
                     let value = name.to_string();
-                    let what = error.to_string();
                     mistakes.push(experiment.places.mistake(&Part::Machine, &value, what));
                 }
                 Ok(machine) => {

@@ -31,6 +31,7 @@ mod hooks;
 mod id;
 #[cfg(test)]
 mod judge;
+mod machine_files;
 mod machines;
 mod plan;
 #[cfg(test)]
@@ -55,6 +56,7 @@ pub use file::{
 };
 use file::{Hosts, Measure, Order};
 pub use id::RunId;
+pub use machine_files::machine_files;
 pub use machines::Machines;
 pub use plan::{Plan, Planned, Point};
 pub use repeated_plan::RepeatedPlan;

@@ -1,11 +1,10 @@
 //! From an experiment to the runs that answer it, in their order.
 
-use crate::{Axis, Experiment, Hooks, Order, RunId, Varies, Workload};
+use crate::{Axis, Experiment, Hooks, Order, RunId, Varies, Workload, machine_files};
 use schedlab_model::Setting;
 use schedlab_stats::Random;
 use schedlab_workload::{MachineName, RunSpec, WorkloadSpec};
 use std::collections::BTreeMap;
-use std::path::Path;
 
 /// A choice on every axis, by the axis's name; the values as the file writes them.
 pub type Point = BTreeMap<String, String>;
@@ -149,7 +148,8 @@ fn planned(experiment: &Experiment, cell: &Cell<'_>, block: u32) -> Planned {
             Varies::Machine => machine = value.parse().expect("the file was checked"),
         }
     }
-    settings.extend(files_of(&machine));
+    // `Plan::check` reports a file that cannot be read.
+    settings.extend(machine_files(&machine).unwrap_or_default());
     let spec = RunSpec {
         workload,
         beside,
@@ -162,16 +162,6 @@ fn planned(experiment: &Experiment, cell: &Cell<'_>, block: u32) -> Planned {
     let id = RunId::with_hooks(&machine, &spec, &hooks);
     let workload = cell.workload.label.clone();
     Planned { id, workload, point, block, spec, hooks, machine }
-}
-
-/// The texts of the files that a simulated machine's name names. A name without a file is one of the program's own.
-fn files_of(machine: &MachineName) -> Vec<Setting> {
-    let named = MachineName::FILES.into_iter().filter_map(|key| machine.settings.get(key));
-    let read = |file: &String| {
-        let knob = format!("{}{file}", MachineName::FILE);
-        Some(Setting { knob, value: schedlab_sys::regular_file::text(Path::new(file)).ok()? })
-    };
-    named.filter(|_| machine.kind == "sim").filter_map(read).collect()
 }
 
 fn set_option(workload: &mut WorkloadSpec, name: &str, value: &str) {

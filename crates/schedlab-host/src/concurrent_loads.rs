@@ -6,37 +6,31 @@
 
 use crate::load::{GO, LoadReport, LoadRequest, Part};
 use crate::load_environment::Site;
-use crate::load_process::{GRACE, spawn};
+use crate::load_process::{GRACE, LoadChild, spawn};
+use crate::load_reports::LoadReports;
 use crate::run_settings::RunSettings;
-use schedlab_model::{Nanos, Pid, Warning};
+use schedlab_model::Nanos;
 use schedlab_sys::signal::Signals;
 use schedlab_sys::{clock, process};
-use schedlab_workload::measure;
 use schedlab_workload::workloads::command;
-use schedlab_workload::{Beside, Figure, MachineError, Output, RunSpec, Stream, WorkloadSpec};
+use schedlab_workload::{Beside, MachineError, Output, RunSpec, Stream, WorkloadSpec};
 use std::io::{BufRead, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin};
+use std::process::ChildStdin;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 
 /// How long a child may take until its tasks are ready.
 const READY_WITHIN: Nanos = Nanos::from_secs(125);
 
-/// What is read from a child.
-enum Message {
-    Report(LoadReport),
-    /// A line that is no report.
-    Invalid(String),
-}
-
 /// A workload beside the run's own.
 struct ConcurrentLoad {
     which: Beside,
-    child: Child,
+    child: LoadChild,
     stdin: Option<ChildStdin>,
-    heard: Receiver<Message>,
-    /// What it told before it was let go.
-    early: Vec<Message>,
+    reports: LoadReports,
+    lines: Receiver<String>,
+    /// Lines from before it was let go.
+    early: Vec<String>,
     marks: Option<PathBuf>,
 }
 
@@ -61,22 +55,22 @@ impl ConcurrentLoads {
             let marks = marks.map(|path| path.with_extension(format!("marks-{index}")));
             let stderr = out.path(Stream::Stderr).with_extension(format!("beside-{index}"));
             let (mut child, stdin) = spawn(program, &request, marks.as_deref(), &stderr, settings)?;
-            let (tell, heard) = channel();
-            let pipe = BufReader::new(child.stdout.take().expect("it was piped"));
-            let which = which.clone();
-            let early = Vec::new();
+            let (sender, lines) = channel();
+            let pipe = BufReader::new(child.0.stdout.take().expect("it was piped"));
             // Among the others first: it ends with them if nobody can listen to it.
-            loads.0.push(ConcurrentLoad { which, child, stdin: Some(stdin), heard, early, marks });
+            loads.0.push(ConcurrentLoad {
+                which: which.clone(),
+                child,
+                stdin: Some(stdin),
+                reports: LoadReports::new("", Some(which.clone())),
+                lines,
+                early: Vec::new(),
+                marks,
+            });
             let listen = move || {
-                for line in pipe.lines() {
-                    let Ok(line) = line else { return };
-                    let told = serde_json::from_str(&line);
-                    let told =
-                        told.map_or_else(|_| Message::Invalid(line.clone()), Message::Report);
-                    if tell.send(told).is_err() {
-                        return;
-                    }
-                }
+                let mut lines = pipe.lines().map_while(Result::ok);
+                // When nobody receives, the run is over.
+                let _ = lines.try_for_each(|line| sender.send(line));
             };
             let listener = std::thread::Builder::new().name("listener".into()).spawn(listen);
             listener.map_err(|error| {
@@ -140,28 +134,28 @@ pub(crate) fn workload(which: &Beside) -> WorkloadSpec {
 }
 
 impl ConcurrentLoad {
-    fn failed(&self, why: &str) -> MachineError {
-        MachineError::Load(format!("{}, beside it: {why}", self.which.label))
-    }
-
     fn await_ready(&mut self, signals: Signals) -> Result<(), MachineError> {
         let deadline = clock::monotonic() + READY_WITHIN;
+        let failed = |why: &str| Err(self.reports.error(why));
         loop {
-            match self.heard.recv_timeout(std::time::Duration::from_millis(100)) {
-                Ok(Message::Report(LoadReport::Tasks(_))) => return Ok(()),
-                Ok(Message::Report(LoadReport::Failed { option, why })) => {
-                    let option = option.map_or(String::new(), |name| format!("option {name}: "));
-                    return Err(self.failed(&format!("{option}{why}")));
-                }
-                Ok(other) => self.early.push(other),
+            match self.lines.recv_timeout(std::time::Duration::from_millis(100)) {
+                Ok(line) => match serde_json::from_str(&line) {
+                    Ok(LoadReport::Tasks(_)) => return Ok(()),
+                    Ok(LoadReport::Failed { option, why }) => {
+                        let option =
+                            option.map_or(String::new(), |name| format!("option {name}: "));
+                        return failed(&format!("{option}{why}"));
+                    }
+                    _ => self.early.push(line),
+                },
                 Err(RecvTimeoutError::Disconnected) => {
-                    return Err(self.failed("it ended before its tasks were ready"));
+                    return failed("it ended before its tasks were ready");
                 }
                 Err(RecvTimeoutError::Timeout) if signals.caught().is_some() => {
-                    return Err(self.failed("interrupted before the tasks were ready"));
+                    return failed("interrupted before the tasks were ready");
                 }
                 Err(RecvTimeoutError::Timeout) if clock::monotonic() > deadline => {
-                    return Err(self.failed(&format!("not ready within {READY_WITHIN}")));
+                    return failed(&format!("not ready within {READY_WITHIN}"));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
@@ -169,83 +163,42 @@ impl ConcurrentLoad {
     }
 
     fn ask_to_end(&mut self) {
-        if matches!(self.child.try_wait(), Ok(None)) {
-            let _ = process::kill(Pid(self.child.id().cast_signed()), 15);
+        if matches!(self.child.0.try_wait(), Ok(None)) {
+            let _ = process::kill(self.child.pid(), 15);
         }
     }
 
-    /// Hands on all that it told; the names of its marks.
+    /// Hands on all that it reports; the names of its marks.
     fn hand_on(&mut self, out: &mut dyn Output) -> Result<Vec<String>, MachineError> {
         let deadline = clock::monotonic() + GRACE;
-        let mut names = Vec::new();
-        let mut ended = false;
-        let mut early = std::mem::take(&mut self.early).into_iter();
+        for line in std::mem::take(&mut self.early) {
+            self.reports.line(line.as_bytes(), out)?;
+        }
         loop {
-            let heard = match early.next() {
-                Some(heard) => heard,
-                None => match self.heard.recv_timeout(std::time::Duration::from_millis(200)) {
-                    Ok(heard) => heard,
-                    Err(RecvTimeoutError::Disconnected) => break,
-                    Err(RecvTimeoutError::Timeout) if clock::monotonic() > deadline => {
-                        let _ = self.child.kill();
-                        break;
-                    }
-                    Err(RecvTimeoutError::Timeout) => continue,
-                },
-            };
-            match heard {
-                Message::Invalid(line) => {
-                    return Err(self.failed(&format!("invalid line '{line}'")));
+            match self.lines.recv_timeout(std::time::Duration::from_millis(200)) {
+                Ok(line) => self.reports.line(line.as_bytes(), out)?,
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) if clock::monotonic() > deadline => {
+                    self.child.kill();
+                    break;
                 }
-                Message::Report(LoadReport::Marks(told)) => names = told,
-                Message::Report(LoadReport::Ended { failures, .. }) if failures.is_empty() => {
-                    ended = true;
-                }
-                Message::Report(LoadReport::Ended { failures, .. }) => {
-                    return Err(self.failed(&failures.join("; ")));
-                }
-                Message::Report(LoadReport::Failed { why, .. }) => return Err(self.failed(&why)),
-                Message::Report(told) => self.pass(told, out)?,
+                Err(RecvTimeoutError::Timeout) => {}
             }
         }
-        if ended { Ok(names) } else { Err(self.failed("it did not end by itself")) }
-    }
-
-    fn pass(&self, told: LoadReport, out: &mut dyn Output) -> Result<(), MachineError> {
-        let label = &self.which.label;
-        let mut tell = |figure: Figure| {
-            let of = self.which.of(&figure.of);
-            out.figure(Figure { of, ..figure }).map_err(|e| MachineError::io("storing a metric", e))
-        };
-        match told {
-            LoadReport::Interval(interval) => {
-                if interval.last {
-                    measure::figures(&interval).into_iter().try_for_each(&mut tell)?;
-                }
-                out.interval_beside(label, &interval);
+        match self.reports.ended()? {
+            Some(ended) if ended.failures.is_empty() => {
+                Ok(self.reports.mark_names.take().unwrap_or_default())
             }
-            LoadReport::Figure(figure) => tell(figure)?,
-            LoadReport::Note(sentence) => out.note(&format!("{label}: {sentence}")),
-            LoadReport::Warning(warning) => {
-                let what = format!("{label}: {}", warning.what);
-                out.warning(Warning { what, ..warning });
-            }
-            LoadReport::Marks(_)
-            | LoadReport::Tasks(_)
-            | LoadReport::Failed { .. }
-            | LoadReport::Ended { .. } => {}
+            Some(ended) => Err(self.reports.error(&ended.failures.join("; "))),
+            None => Err(self.reports.error("it did not end by itself")),
         }
-        Ok(())
     }
 }
 
 impl Drop for ConcurrentLoad {
-    /// Nothing of ours is left running, also after an error.
     fn drop(&mut self) {
-        if !matches!(self.child.try_wait(), Ok(Some(_))) {
-            let _ = self.child.kill();
-            let _ = self.child.wait();
-        }
+        // Before its file goes, which it could make again.
+        self.child.kill();
         self.marks.iter().for_each(|path| drop(std::fs::remove_file(path)));
     }
 }

@@ -8,19 +8,19 @@
 
 mod change;
 mod files;
-mod kept;
 mod profile;
 mod scoped;
 mod table;
+mod unrestored;
 
 pub use change::{Changes, TaskChanges};
 pub use files::{write_script, write_tmpfiles};
-pub(crate) use kept::left_set;
-pub use kept::{KeptSetting, kept_file, outstanding, read_kept};
 pub use profile::{Profile, RENAMED, read_profile, write_sysctl, write_tuned};
 pub(crate) use scoped::{Held, check, take_on};
 pub(crate) use table::{Entry, Home, KNOBS, TaskKnob, find};
 pub use table::{Place, Version};
+pub(crate) use unrestored::left_set;
+pub use unrestored::{UnrestoredSetting, outstanding, read_unrestored, unrestored_file};
 
 use schedlab_model::{Knob, Setting, kernel_version};
 use schedlab_sys::process;

@@ -7,6 +7,7 @@ pub mod knobs;
 pub mod load;
 mod load_environment;
 mod load_process;
+mod load_reports;
 mod machine;
 mod net;
 mod per_cpu;

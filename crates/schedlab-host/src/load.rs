@@ -32,7 +32,7 @@ pub use overhead::{Overhead, overhead};
 use crate::load_environment::Site;
 use arena::Arena;
 use schedlab_model::{Nanos, Topology};
-use schedlab_workload::placement::Surroundings;
+use schedlab_workload::placement::MachineProperties;
 use schedlab_workload::plan::Plan;
 use schedlab_workload::workloads::{self, PlanError};
 use schedlab_workload::{RunSpec, WorkloadSpec};
@@ -78,13 +78,13 @@ fn fail(told: &LoadReport) -> ExitCode {
 ///
 /// # Errors
 /// When the topology or our own affinity cannot be read.
-pub(crate) fn surroundings(seed: u64) -> std::io::Result<Surroundings> {
+pub(crate) fn surroundings(seed: u64) -> std::io::Result<MachineProperties> {
     let topology = schedlab_sys::topology::read(Path::new("/sys"))?;
     let allowed = schedlab_sys::sched::affinity(schedlab_model::Pid(0))?;
     let topology = if topology.cpus().is_empty() { Topology::flat(1) } else { topology };
     // On a slowed CPU the loop would be calibrated wrongly: who slowed it says what it was.
     let told = std::env::var(CALIBRATED).ok().and_then(|text| text.parse().ok());
-    Ok(Surroundings { topology, allowed, speed: told.unwrap_or_else(calibrate), seed })
+    Ok(MachineProperties { topology, allowed, speed: told.unwrap_or_else(calibrate), seed })
 }
 
 fn perform(spec: &RunSpec, part: Part, site: &Site) -> Result<i32, LoadReport> {

@@ -1,12 +1,13 @@
 //! A load child as the parent sees it: started, followed to its end, and never left behind.
 
-use crate::load::{self, GO, LoadReport, LoadRequest};
+use crate::load::{self, GO, LoadRequest};
+use crate::load_reports::LoadReports;
 use crate::marks;
 use crate::run_settings::RunSettings;
 use schedlab_model::{Nanos, Pid};
 use schedlab_sys::signal::Signals;
 use schedlab_sys::{clock, process};
-use schedlab_workload::{Figure, MachineError, Outcome, Output, Stream, measure};
+use schedlab_workload::{MachineError, Outcome, Output, Stream};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
@@ -17,6 +18,29 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// How long a load may take to end after it was asked to, before it is killed.
 pub(crate) const GRACE: Nanos = Nanos::from_secs(8);
 
+/// A load child. Dropping it ends it, so nothing of ours is left running, also after an error.
+pub(crate) struct LoadChild(pub(crate) Child);
+
+impl LoadChild {
+    pub(crate) fn pid(&self) -> Pid {
+        Pid(self.0.id().cast_signed())
+    }
+
+    /// Kills it if it lives, and waits for its end.
+    pub(crate) fn kill(&mut self) {
+        if !matches!(self.0.try_wait(), Ok(Some(_))) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+}
+
+impl Drop for LoadChild {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
 /// Starts a load child and asks it for its part.
 pub(crate) fn spawn(
     program: &Path,
@@ -24,7 +48,7 @@ pub(crate) fn spawn(
     marks: Option<&Path>,
     stderr: &Path,
     settings: &RunSettings,
-) -> Result<(Child, ChildStdin), MachineError> {
+) -> Result<(LoadChild, ChildStdin), MachineError> {
     let mut command = Command::new(program);
     command.arg(load::ARGUMENT).stdin(Stdio::piped()).stdout(Stdio::piped());
     // Plain: of a run whose folder is hidden until it is whole.
@@ -37,26 +61,20 @@ pub(crate) fn spawn(
     settings.tell(&mut command);
     process::die_with_parent(&mut command);
     process::own_session(&mut command);
-    let mut child = command
-        .spawn()
+    let child = command.spawn();
+    let mut child = child
+        .map(LoadChild)
         .map_err(|e| MachineError::io(format!("starting {}", program.display()), e))?;
     // It waits for its spec, so none of its work runs outside of the group.
-    if let Err(error) = settings.admit(child.id()) {
-        let _ = child.kill();
-        let _ = child.wait();
-        return Err(MachineError::io("moving the load into its control group", error));
-    }
+    settings
+        .admit(child.0.id())
+        .map_err(|e| MachineError::io("moving the load into its control group", e))?;
     let mut line = serde_json::to_string(request).expect("specs are plain values");
     line.push('\n');
-    let mut stdin = child.stdin.take().expect("it was piped");
+    let mut stdin = child.0.stdin.take().expect("it was piped");
     // A child that is gone already is found by its exit code.
     let _ = stdin.write_all(line.as_bytes());
     Ok((child, stdin))
-}
-
-/// Stores a metric of the run.
-pub(crate) fn store(out: &mut dyn Output, figure: Figure) -> Result<(), MachineError> {
-    out.figure(figure).map_err(|e| MachineError::io("storing a metric", e))
 }
 
 /// Where the marks of a load go that another process records; each load has a file of its own.
@@ -70,20 +88,15 @@ fn lent() -> Option<PathBuf> {
 
 /// A load child at work.
 pub(crate) struct LoadProcess {
-    child: Child,
+    child: LoadChild,
     /// Where it waits for the word to begin.
     stdin: Option<ChildStdin>,
-    /// Whether its tasks are ready.
-    ready: bool,
     stderr: PathBuf,
-    pub(crate) mark_names: Vec<String>,
+    pub(crate) reports: LoadReports,
     /// The file for its marks that another process's recording reads.
     lent: Option<PathBuf>,
     /// Lines that have not ended yet.
     unread: Vec<u8>,
-    failed: Option<MachineError>,
-    ended: Option<(bool, bool, Vec<String>)>,
-    name: String,
 }
 
 impl LoadProcess {
@@ -103,14 +116,10 @@ impl LoadProcess {
         Ok(Self {
             child,
             stdin: request.part.waits().then_some(stdin),
-            ready: false,
             stderr,
-            mark_names: Vec::new(),
+            reports: LoadReports::new(name, None),
             lent,
             unread: Vec::new(),
-            failed: None,
-            ended: None,
-            name: name.to_owned(),
         })
     }
 
@@ -122,8 +131,8 @@ impl LoadProcess {
         mut release: impl FnMut(),
         out: &mut dyn Output,
     ) -> Result<Outcome, MachineError> {
-        let mut pipe = self.child.stdout.take().expect("it was piped");
-        let pid = Pid(self.child.id().cast_signed());
+        let mut pipe = self.child.0.stdout.take().expect("it was piped");
+        let pid = self.child.pid();
         let mut asked: Option<Nanos> = None;
         let mut buffer = vec![0; 1 << 16];
         loop {
@@ -147,7 +156,7 @@ impl LoadProcess {
                     Ok(read) => {
                         self.unread.extend_from_slice(&buffer[..read]);
                         self.lines(out)?;
-                        if self.ready
+                        if self.reports.is_ready
                             && let Some(mut stdin) = self.stdin.take()
                         {
                             release();
@@ -159,79 +168,40 @@ impl LoadProcess {
                 }
             }
         }
-        let status = self.child.wait().map_err(|e| MachineError::io("awaiting the load", e))?;
+        let status = self.child.0.wait().map_err(|e| MachineError::io("awaiting the load", e))?;
         self.outcome(process::exit_code(status))
     }
 
     fn outcome(&mut self, code: i32) -> Result<Outcome, MachineError> {
-        if let Some(error) = self.failed.take() {
-            return Err(error);
-        }
-        match self.ended.take() {
-            Some((interrupted, censored, failures)) if failures.is_empty() || interrupted => {
-                Ok(Outcome { exit_code: code, interrupted, censored })
-            }
-            Some((.., failures)) => Err(MachineError::Load(failures.join("; "))),
-            None => {
-                let said = std::fs::read_to_string(&self.stderr).unwrap_or_default();
-                let said = said.lines().last().unwrap_or("it printed nothing").to_owned();
-                Err(MachineError::Load(format!("it ended too early, with code {code}: {said}")))
-            }
+        let Some(ended) = self.reports.ended()? else {
+            let said = std::fs::read_to_string(&self.stderr).unwrap_or_default();
+            let said = said.lines().last().unwrap_or("it printed nothing");
+            return Err(MachineError::Load(format!(
+                "it ended too early, with code {code}: {said}"
+            )));
+        };
+        match ended.failures.is_empty() || ended.interrupted {
+            true => Ok(Outcome {
+                exit_code: code,
+                interrupted: ended.interrupted,
+                censored: ended.censored,
+            }),
+            false => Err(MachineError::Load(ended.failures.join("; "))),
         }
     }
 
     fn lines(&mut self, out: &mut dyn Output) -> Result<(), MachineError> {
         while let Some(end) = self.unread.iter().position(|&byte| byte == b'\n') {
             let line: Vec<u8> = self.unread.drain(..=end).collect();
-            let told: LoadReport = serde_json::from_slice(&line).map_err(|error| {
-                let line = String::from_utf8_lossy(&line);
-                MachineError::Load(format!("invalid line '{}': {error}", line.trim_end()))
-            })?;
-            self.hear(told, out)?;
-        }
-        Ok(())
-    }
-
-    fn hear(&mut self, told: LoadReport, out: &mut dyn Output) -> Result<(), MachineError> {
-        match told {
-            LoadReport::Note(sentence) => out.note(&sentence),
-            LoadReport::Marks(names) => {
-                if let Some(lent) = &self.lent {
-                    // Plain: a private folder. Without names the recording passes over the marks.
-                    let _ = std::fs::write(marks::names(lent), names.join("\n"));
-                }
-                self.mark_names = names;
-            }
-            LoadReport::Tasks(_) => self.ready = true,
-            LoadReport::Interval(interval) => {
-                out.interval(&interval);
-                if interval.last {
-                    for figure in measure::figures(&interval) {
-                        store(out, figure)?;
-                    }
-                }
-            }
-            LoadReport::Figure(figure) => store(out, figure)?,
-            LoadReport::Warning(warning) => out.warning(warning),
-            LoadReport::Failed { option: Some(option), why } => {
-                let workload = self.name.clone();
-                self.failed = Some(MachineError::Option { workload, option, why });
-            }
-            LoadReport::Failed { option: None, why } => self.failed = Some(MachineError::Load(why)),
-            LoadReport::Ended { interrupted, censored, failures } => {
-                self.ended = Some((interrupted, censored, failures));
+            let had_names = self.reports.mark_names.is_some();
+            self.reports.line(&line, out)?;
+            if let (Some(lent), Some(names)) = (&self.lent, &self.reports.mark_names)
+                && !had_names
+            {
+                // Plain: a private folder. Without names the recording passes over the marks.
+                let _ = std::fs::write(marks::names(lent), names.join("\n"));
             }
         }
         Ok(())
-    }
-}
-
-impl Drop for LoadProcess {
-    /// Nothing of ours is left running, also after an error.
-    fn drop(&mut self) {
-        if !matches!(self.child.try_wait(), Ok(Some(_))) {
-            let _ = self.child.kill();
-            let _ = self.child.wait();
-        }
     }
 }

@@ -11,7 +11,8 @@ use crate::concurrent_loads::ConcurrentLoads;
 use crate::knobs::{self, Held};
 use crate::load::{self, LoadRequest, Part};
 use crate::load_environment::Sites;
-use crate::load_process::{LoadProcess, store};
+use crate::load_process::LoadProcess;
+use crate::load_reports::store;
 use crate::run_settings::{RunSettings, Slowed};
 use crate::watch::Watch;
 use crate::{facts, marks, slow};
@@ -128,7 +129,7 @@ impl Machine for Host {
 }
 
 impl Host {
-    /// The run's own workload, with those that run at the same time around it.
+    /// Runs the workload, with those that run at the same time.
     fn perform(
         &self,
         spec: &RunSpec,
@@ -158,7 +159,7 @@ impl Host {
                 let request = LoadRequest { spec, part, site: own };
                 let mut load = LoadProcess::start(&program, &request, name, path, settings, out)?;
                 let outcome = load.follow(signals, || loads.go(), out)?;
-                (outcome, std::mem::take(&mut load.mark_names))
+                (outcome, load.reports.mark_names.take().unwrap_or_default())
             }
             WorkloadSpec::Command { argv } => {
                 loads.go();

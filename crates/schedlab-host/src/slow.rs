@@ -104,9 +104,7 @@ pub enum SlowError {
     /// The system refused; what was changed was put back.
     #[error("{doing}: {error}")]
     Io {
-        /// What was being done.
         doing: String,
-        /// What the system said.
         #[source]
         error: std::io::Error,
     },

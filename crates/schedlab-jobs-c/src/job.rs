@@ -95,7 +95,8 @@ impl Job {
         (returned == 0).then_some(())
     }
 
-    /// Runs a job that its completion ends. One that fails ends so, even if it has passed its completion on.
+    /// Runs a job that ends when its completion is called. If its function fails, the job ends at once, even if it gave
+    /// the completion to somebody else.
     pub(crate) fn call_deferred(self, completion: Completion<'static, ()>) {
         let _ = self.call(Some(completion));
     }

@@ -8,7 +8,7 @@ use crate::overlay;
 use schedlab_model::Nanos;
 use schedlab_sim::OfCode;
 use schedlab_sys::clock;
-use schedlab_vm::build::{Workshop, find_tools, make_in};
+use schedlab_vm::build::{SourceTree, find_tools, make_in};
 use schedlab_vm::cache::{self, Making};
 use schedlab_vm::program::run;
 use schedlab_vm::{Checkout, VmError};
@@ -217,7 +217,7 @@ fn wrong(key: &str, value: &str, why: &str) -> VmError {
 pub fn build(wanted: &Wanted) -> Result<Built, VmError> {
     find_tools(TOOLS.iter(), "building a kernel's scheduler needs it")?;
     let until = clock::monotonic() + wanted.limit;
-    let asked = asked(wanted)?;
+    let asked = requested_symbols(wanted)?;
     let (tree, revision) = match wanted.source.rsplit_once('@') {
         Some((tree, revision)) if !Path::new(&wanted.source).exists() => (tree, Some(revision)),
         _ => (wanted.source.as_str(), None),
@@ -253,7 +253,7 @@ pub fn build(wanted: &Wanted) -> Result<Built, VmError> {
     };
     let own = checkout.as_ref().map(Checkout::path);
     let own = own.or_else(|| is_tree.then(|| PathBuf::from(tree)));
-    let workshop = Workshop::enter(tree, own.as_deref(), until)?;
+    let workshop = SourceTree::enter(tree, own.as_deref(), until)?;
     let folder = workshop.folder().join(format!("sim-{}", hash(&asked)));
     let place = Place {
         tree: workshop.tree().to_owned(),
@@ -276,8 +276,8 @@ pub fn build(wanted: &Wanted) -> Result<Built, VmError> {
     Ok(Built { image: kept.join(IMAGE), ..built })
 }
 
-/// The symbols that are asked for, one a line: those of the file, then those that win over them.
-fn asked(wanted: &Wanted) -> Result<String, VmError> {
+/// The symbols that the user asks for, one a line. Those of `--set` come last and win over those of the file.
+fn requested_symbols(wanted: &Wanted) -> Result<String, VmError> {
     let mut text = String::new();
     if let Some(file) = &wanted.config {
         let doing = format!("reading {}", file.display());

@@ -120,7 +120,9 @@ fn board(path: &Path, set: &[(String, u64)]) -> io::Result<Board> {
     let mut file = regular_file::read(path, regular_file::PROGRAM_MAX)?;
     scheduler::set(&mut file, set).map_err(io::Error::other)?;
     let symbols = Symbols::of(&file);
-    let image = Mapped::load(&file, BOARD_WORDS, ARENA)?;
+    #[expect(unsafe_code, reason = "this user built the image, and this process exists to run it")]
+    // SAFETY: `sim build` links images that use their own memory, the board and the arena.
+    let image = unsafe { Mapped::load(&file, BOARD_WORDS, ARENA) }?;
     Ok(Board::new(Box::new(Entered { image, symbols })))
 }
 

@@ -3,7 +3,6 @@
 //! Its files are under `GPL-2.0-only OR MIT`. They are compiled with the kernel's headers, on the machine of who uses
 //! them; what comes out is under the kernel's licence and stays there.
 
-/// A file of the overlay.
 macro_rules! file {
     ($path:literal) => {
         ($path, include_str!(concat!("../overlay/", $path)))

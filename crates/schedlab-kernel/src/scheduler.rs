@@ -174,7 +174,6 @@ fn opening(text: &str) -> Option<usize> {
 pub(crate) struct Linked {
     /// The file that was named, without its ending.
     pub(crate) name: String,
-    /// Its text.
     pub(crate) text: String,
     pub(crate) image: PathBuf,
 }
@@ -266,7 +265,7 @@ impl Linking<'_> {
         // Its names are its own. Its variables lie together, where settings find them.
         let mut change = Command::new("objcopy");
         change.args(["--keep-global-symbol=schedlab_scheduler"]).arg(&object);
-        told(&mut change)?;
+        output_of(&mut change)?;
         let mut change = Command::new("objcopy");
         change.args(["--redefine-sym", "schedlab_nr_cpu_ids=nr_cpu_ids"]);
         change.args(["--rename-section", ".data=.scheduler.data"]);
@@ -274,7 +273,7 @@ impl Linking<'_> {
         change
             .args(["--rename-section", ".bss=.scheduler.bss,alloc,load,data,contents"])
             .arg(&object);
-        told(&mut change)?;
+        output_of(&mut change)?;
         let known = names(&whole, &["--defined-only"])?;
         let asked = names(&object, &["-u"])?;
         let stood_in: BTreeSet<&str> =
@@ -292,7 +291,7 @@ impl Linking<'_> {
         }
         if !hidden.is_empty() {
             let shown = self.work.join(WHOLE);
-            told(Command::new("objcopy").args(hidden).arg(&whole).arg(&shown))?;
+            output_of(Command::new("objcopy").args(hidden).arg(&whole).arg(&shown))?;
             whole = shown;
         }
         let missing = names(&whole, &["-u"])?.into_iter().map(|(_, name)| name);
@@ -313,7 +312,7 @@ impl Linking<'_> {
         let mut compiler = Command::new("gcc");
         compiler.current_dir(&self.compiler.objects).env("LC_ALL", "C").args(&self.compiler.words);
         compiler.arg("-I").arg(self.beside).args(how).arg(unit);
-        told(&mut compiler)
+        output_of(&mut compiler)
     }
 }
 
@@ -344,7 +343,7 @@ impl Compiler {
 
 /// The names of an object with their kinds.
 fn names(object: &Path, which: &[&str]) -> Result<Vec<(String, String)>, String> {
-    let text = told(Command::new("nm").args(which).arg(object))?;
+    let text = output_of(Command::new("nm").args(which).arg(object))?;
     let name = |line: &str| {
         let mut words = line.split_whitespace().rev();
         let name = words.next()?.to_owned();
@@ -353,7 +352,7 @@ fn names(object: &Path, which: &[&str]) -> Result<Vec<(String, String)>, String>
     Ok(text.lines().filter_map(name).collect())
 }
 
-fn told(command: &mut Command) -> Result<String, String> {
+fn output_of(command: &mut Command) -> Result<String, String> {
     run(command, "compiling it").map_err(|error| match error {
         VmError::Io { error, .. } => error.to_string(),
         other => other.to_string(),

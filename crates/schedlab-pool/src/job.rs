@@ -94,7 +94,6 @@ impl Stage {
 /// Set when somebody has looked for the job's [`Links`].
 const LINKED: u8 = 0x80;
 
-/// A job of any type.
 pub(crate) type TaskRef<'env> = Arc<dyn Task<'env> + 'env>;
 
 /// What few jobs have: others that wait for them.
@@ -128,7 +127,7 @@ impl Default for Links<'_> {
 
 /// What a job asks for, in times of the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Asks {
+pub(crate) struct JobRequests {
     pub(crate) start: Nanos,
     pub(crate) deadline: Nanos,
     pub(crate) latest_start: Option<Nanos>,
@@ -143,7 +142,7 @@ pub(crate) struct Asks {
     pub(crate) deferred: bool,
 }
 
-impl Asks {
+impl JobRequests {
     /// Nothing is asked for.
     pub(crate) const NONE: Self = Self {
         start: 0,
@@ -192,12 +191,12 @@ pub(crate) struct Times {
 
 /// Jobs that ask for nothing have none, and are half as large.
 pub(crate) trait MaybeTimes: Send + Sync {
-    fn of(asks: &Asks) -> Self;
+    fn of(asks: &JobRequests) -> Self;
     fn get(&self) -> Option<&Times>;
 }
 
 impl MaybeTimes for () {
-    fn of(_: &Asks) {}
+    fn of(_: &JobRequests) {}
 
     fn get(&self) -> Option<&Times> {
         None
@@ -205,7 +204,7 @@ impl MaybeTimes for () {
 }
 
 impl MaybeTimes for Times {
-    fn of(asks: &Asks) -> Self {
+    fn of(asks: &JobRequests) -> Self {
         Self {
             start: asks.start,
             late_after: asks.latest_start.unwrap_or(asks.deadline),
@@ -223,7 +222,7 @@ impl MaybeTimes for Times {
 
 impl<'env> Head<'env> {
     /// What is posted at once is queued from the start; else it waits for its posting.
-    fn new(asks: &Asks, has_times: bool) -> Self {
+    fn new(asks: &JobRequests, has_times: bool) -> Self {
         let mut stage = if asks.queued { Stage::Queued } else { Stage::Waiting } as u8;
         let mut links = None;
         if asks.latest_start.is_some() && asks.deadline != NEVER {
@@ -338,8 +337,8 @@ impl<'env> dyn Task<'env> + 'env {
         if self.head().has_times { self.own_times() } else { None }
     }
 
-    /// Something that a job without times keeps with its links, once they are there.
-    fn kept(&self, of: impl Fn(&Links<'env>) -> u64, none: u64) -> u64 {
+    /// What a job without times stores with its links; `none` until it has links.
+    fn of_links(&self, of: impl Fn(&Links<'env>) -> u64, none: u64) -> u64 {
         let head = self.head();
         if head.is_linked() { lock(&head.links).as_deref().map_or(none, of) } else { none }
     }
@@ -355,7 +354,7 @@ impl<'env> dyn Task<'env> + 'env {
 
     pub(crate) fn deadline(&self) -> Nanos {
         match self.times() {
-            Some(_) if self.head().has_latest => self.kept(|links| links.deadline, NEVER),
+            Some(_) if self.head().has_latest => self.of_links(|links| links.deadline, NEVER),
             Some(times) => times.late_after,
             None => NEVER,
         }
@@ -364,7 +363,7 @@ impl<'env> dyn Task<'env> + 'env {
     pub(crate) fn effective(&self) -> Nanos {
         match self.times() {
             Some(times) => times.effective.load(SeqCst),
-            None => self.kept(|links| links.effective, NEVER),
+            None => self.of_links(|links| links.effective, NEVER),
         }
     }
 
@@ -391,7 +390,7 @@ impl<'env> dyn Task<'env> + 'env {
     pub(crate) fn serial(&self) -> u64 {
         match self.times() {
             Some(times) => times.serial.load(SeqCst),
-            None => self.kept(|links| links.serial, 0),
+            None => self.of_links(|links| links.serial, 0),
         }
     }
 
@@ -442,7 +441,7 @@ pub(crate) struct Job<'env, F, T, X> {
 }
 
 impl<F, T, X: MaybeTimes> Job<'_, F, T, X> {
-    pub(crate) fn new(asks: &Asks, function: F) -> Self {
+    pub(crate) fn new(asks: &JobRequests, function: F) -> Self {
         let body = Mutex::new(Body::Function(function));
         let times = X::of(asks);
         Self { head: Head::new(asks, times.get().is_some()), times, body }

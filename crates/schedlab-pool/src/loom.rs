@@ -1,7 +1,7 @@
 //! All interleavings, with a bound on preemptions, of two workers and a poster that posts while they run.
 
-use crate::job::{Asks, Criticality, Item, Job, TaskRef, Times, Work};
-use crate::policy::{Core, Hooks, Late, Me};
+use crate::job::{Criticality, Item, Job, JobRequests, TaskRef, Times, Work};
+use crate::policy::{Core, Hooks, Late, WorkerState};
 use crate::queues::Lists;
 use loom::sync::{Condvar, Mutex as Modelled};
 use loom::thread;
@@ -36,7 +36,7 @@ fn job(
     core: &Arc<State>,
     ran: &Arc<Mutex<Vec<u32>>>,
     number: usize,
-    asks: &Asks,
+    asks: &JobRequests,
 ) -> TaskRef<'static> {
     let core = Arc::downgrade(core);
     let ran = Arc::clone(ran);
@@ -54,7 +54,7 @@ fn job(
 }
 
 fn work(core: &State, sleep: &Sleep, worker: usize) {
-    let mut me = Me::new(worker);
+    let mut me = WorkerState::new(worker);
     while !core.is_closed() {
         if let Some(Work::Task(task)) = core.next(&mut me, Some(&worker)) {
             let returned = task.run();
@@ -111,7 +111,7 @@ fn each_plain_job_runs_once_and_no_wakeup_is_lost() {
         |core, ran| {
             for number in 0..2 {
                 assert!(core.counters.reserve(1, Some(0)));
-                let asks = Asks { queued: true, ..Asks::NONE };
+                let asks = JobRequests { queued: true, ..JobRequests::NONE };
                 core.post(job(core, ran, number, &asks), Vec::new(), None);
             }
         },
@@ -126,7 +126,8 @@ fn four_jobs_run_once_each_with_one_preemption() {
         |core, ran| {
             for number in 0..4 {
                 assert!(core.counters.reserve(1, Some(0)));
-                let asks = Asks { queued: true, timed: number % 2 == 0, ..Asks::NONE };
+                let asks =
+                    JobRequests { queued: true, timed: number % 2 == 0, ..JobRequests::NONE };
                 core.post(job(core, ran, number, &asks), Vec::new(), None);
             }
         },
@@ -141,7 +142,7 @@ fn each_timed_job_runs_once_and_no_wakeup_is_lost() {
             for number in 0..2 {
                 assert!(core.counters.reserve(1, Some(0)));
                 let criticality = [Criticality::Compulsory, Criticality::Optional][number];
-                let asks = Asks { queued: true, start: 1, criticality, ..Asks::NONE };
+                let asks = JobRequests { queued: true, start: 1, criticality, ..JobRequests::NONE };
                 core.post(job(core, ran, number, &asks), Vec::new(), None);
             }
         },
@@ -154,10 +155,10 @@ fn a_job_that_depends_on_one_that_may_have_ended_runs_once() {
     check(
         |core, ran| {
             assert!(core.counters.reserve(2, Some(0)));
-            let queued = Asks { queued: true, ..Asks::NONE };
+            let queued = JobRequests { queued: true, ..JobRequests::NONE };
             let first = job(core, ran, 0, &queued);
             core.post(Arc::clone(&first), Vec::new(), None);
-            core.post(job(core, ran, 1, &Asks::NONE), vec![first], None);
+            core.post(job(core, ran, 1, &JobRequests::NONE), vec![first], None);
         },
         2,
     );

@@ -5,8 +5,8 @@
 mod tests;
 
 use crate::counts::Counts;
-use crate::job::{Asks, Criticality, Item, Job, NEVER, Returned, TaskRef, Times, Work};
-use crate::policy::{Core, Hooks, Late, LateJob, Me};
+use crate::job::{Criticality, Item, Job, JobRequests, NEVER, Returned, TaskRef, Times, Work};
+use crate::policy::{Core, Hooks, Late, LateJob, WorkerState};
 use crate::queues::{Lists, Queues};
 use crate::sync::{Mutex, lock};
 use std::fmt;
@@ -43,7 +43,7 @@ impl Default for ModelRequest {
     }
 }
 
-/// A job of a model.
+/// A job as the model runs it: in virtual time, without a function.
 #[derive(Clone)]
 pub struct ModelJob {
     task: TaskRef<'static>,
@@ -98,7 +98,7 @@ impl fmt::Debug for Model {
 struct Machine<Q: Queues<Item<'static>>> {
     core: Core<'static, Q>,
     locals: Vec<Q::Local>,
-    workers: Vec<Me>,
+    workers: Vec<WorkerState>,
     asleep: Vec<bool>,
     now: Arc<AtomicU64>,
     woken: Arc<Mutex<Vec<usize>>>,
@@ -125,7 +125,7 @@ impl<Q: Queues<Item<'static>>> Machine<Q> {
         Self {
             core,
             locals,
-            workers: (0..workers).map(Me::new).collect(),
+            workers: (0..workers).map(WorkerState::new).collect(),
             asleep: vec![false; workers],
             now,
             woken,
@@ -134,7 +134,7 @@ impl<Q: Queues<Item<'static>>> Machine<Q> {
         }
     }
 
-    fn job(&self, tag: u64, asks: &Asks) -> TaskRef<'static> {
+    fn job(&self, tag: u64, asks: &JobRequests) -> TaskRef<'static> {
         let place = Arc::clone(&self.tag);
         let function = move || {
             place.store(tag, SeqCst);
@@ -143,8 +143,8 @@ impl<Q: Queues<Item<'static>>> Machine<Q> {
         Arc::new(Job::<_, _, Times>::new(asks, function))
     }
 
-    fn asks(request: &ModelRequest, queued: bool) -> Asks {
-        Asks {
+    fn asks(request: &ModelRequest, queued: bool) -> JobRequests {
+        JobRequests {
             start: request.start,
             deadline: request.deadline,
             latest_start: request.latest_start,

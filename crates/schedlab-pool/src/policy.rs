@@ -9,4 +9,4 @@ mod turn;
 
 pub(crate) use self::core::{Core, Hooks};
 pub use self::core::{Late, LateJob};
-pub(crate) use turn::Me;
+pub(crate) use turn::WorkerState;

@@ -1,7 +1,7 @@
 //! What a job asks for.
 
 use crate::handle::Handle;
-use crate::job::{Asks, Criticality, NEVER, TaskRef};
+use crate::job::{Criticality, JobRequests, NEVER, TaskRef};
 use crate::options::ns;
 use std::time::{Duration, Instant};
 
@@ -44,7 +44,8 @@ impl<'env> Request<'env> {
         self
     }
 
-    /// How long the job is expected to run, rounded up to microseconds: its predecessors have to end so much before it.
+    /// How long the job is expected to run, rounded up to microseconds. The deadlines of its predecessors are this much
+    /// earlier.
     #[must_use]
     pub fn expected(mut self, expected: Duration) -> Self {
         self.expected = expected;
@@ -82,13 +83,13 @@ impl<'env> Request<'env> {
         u32::try_from(self.expected.as_nanos().div_ceil(1000)).unwrap_or(u32::MAX)
     }
 
-    pub(crate) fn asks(&self, origin: Instant) -> Asks {
+    pub(crate) fn asks(&self, origin: Instant) -> JobRequests {
         let time = |at: Option<Instant>, none| {
             at.map_or(none, |at| ns(at.saturating_duration_since(origin)))
         };
         let optional = self.criticality == Criticality::Optional;
         let start = self.start.or_else(|| optional.then(Instant::now));
-        Asks {
+        JobRequests {
             start: time(start, 0),
             deadline: time(self.deadline, NEVER),
             latest_start: self.latest_start.map(|latest| time(Some(latest), 0)),

@@ -2,7 +2,7 @@
 
 use crate::counts::Counts;
 use crate::handle::{Completion, Handle, JobId, JobState};
-use crate::job::{Asks, Job, TaskRef, Times, Valued};
+use crate::job::{Job, JobRequests, TaskRef, Times, Valued};
 use crate::request::Request;
 use crate::shared::{Lease, Shared, lock};
 use crate::sync::this_thread;
@@ -67,7 +67,7 @@ pub enum WaitError {
 pub struct Load {
     /// Jobs that have not ended.
     pub backlog: u64,
-    /// Number of workers.
+    /// Threads that run jobs; a thread that waits inside a job is one of them.
     pub workers: usize,
     /// Workers that sleep, those included that wait inside jobs for what to do.
     pub asleep: usize,
@@ -217,7 +217,7 @@ impl<'env> Spawner<'env> {
             function(Completion::new(job, shared));
             None
         };
-        let asks = Asks { queued, deferred: true, ..request.asks(self.shared.origin) };
+        let asks = JobRequests { queued, deferred: true, ..request.asks(self.shared.origin) };
         let job: Arc<dyn Valued<'env, T> + 'env> =
             Arc::new(Job::<_, _, Times>::new(&asks, deferred));
         *lock(&own) = Some(Arc::downgrade(&job));
@@ -243,10 +243,11 @@ impl<'env> Spawner<'env> {
         function: impl FnOnce() -> Option<T> + Send + 'env,
     ) -> Arc<dyn Valued<'env, T> + 'env> {
         if request.is_plain() {
-            let asks = Asks { queued, expected_us: request.expected_us(), ..Asks::NONE };
+            let asks =
+                JobRequests { queued, expected_us: request.expected_us(), ..JobRequests::NONE };
             return Arc::new(Job::<_, _, ()>::new(&asks, function));
         }
-        let asks = Asks { queued, ..request.asks(self.shared.origin) };
+        let asks = JobRequests { queued, ..request.asks(self.shared.origin) };
         Arc::new(Job::<_, _, Times>::new(&asks, function))
     }
 

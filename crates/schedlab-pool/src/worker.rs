@@ -2,7 +2,7 @@
 
 use crate::job::{Item, Nanos, Stage, Work, contain, discard};
 use crate::options::Sleep;
-use crate::policy::Me;
+use crate::policy::WorkerState;
 use crate::queues::{Deques, Queues};
 use crate::shared::Shared;
 use crate::sync::lock;
@@ -65,7 +65,7 @@ pub(crate) fn work<'env>(
     }
     shared.set_busy(worker, false);
     let core = &shared.core;
-    let mut me = Me::new(worker);
+    let mut me = WorkerState::new(worker);
     let mut since = None;
     while !core.is_closed() {
         if let Some(work) = core.next(&mut me, Some(local)) {
@@ -91,7 +91,12 @@ pub(crate) fn work<'env>(
     shared.left(worker);
 }
 
-fn run<'env>(shared: &Shared<'env>, work: Work<'env>, me: &Me, local: Option<&Local<'env>>) {
+fn run<'env>(
+    shared: &Shared<'env>,
+    work: Work<'env>,
+    me: &WorkerState,
+    local: Option<&Local<'env>>,
+) {
     match work {
         Work::Task(task) => {
             let returned = task.run();
@@ -106,7 +111,7 @@ fn run<'env>(shared: &Shared<'env>, work: Work<'env>, me: &Me, local: Option<&Lo
 }
 
 /// Sleeps, if that is still wanted, as one that others can wake.
-fn sleep(shared: &Shared<'_>, me: &mut Me, until: Nanos, wants: impl Fn() -> bool) {
+fn sleep(shared: &Shared<'_>, me: &mut WorkerState, until: Nanos, wants: impl Fn() -> bool) {
     let hook = shared.options.on_sleep.as_ref();
     let from = hook.map(|_| Instant::now());
     let end = shared.instant(until);
@@ -132,7 +137,7 @@ pub(crate) fn wait_inside(shared: &Shared<'_>, is_over: impl Fn() -> bool) {
     let helps = current.depth < shared.options.depth_max;
     CURRENT.set(Some(Current { depth: current.depth + 1, ..current }));
     let core = &shared.core;
-    let mut me = Me::new(current.worker);
+    let mut me = WorkerState::new(current.worker);
     while helps && !is_over() && !core.is_closed() {
         if let Some(work) = core.next(&mut me, None) {
             run(shared, work, &me, None);

@@ -29,11 +29,11 @@ const RATES: [u64; 5] = [100, 250, 300, 1_000, 1_024];
 
 /// Looks at how tasks are scheduled.
 #[derive(Debug, Default)]
-pub(crate) struct Looker {
+pub(crate) struct ConditionsReader {
     known: BTreeMap<Pid, Scheduled>,
 }
 
-impl Looker {
+impl ConditionsReader {
     /// What holds for the machine now.
     pub(crate) fn machine() -> Vec<Seen> {
         let root = Path::new("/");
@@ -149,8 +149,9 @@ pub(crate) fn gather(seen: &[Seen]) -> Option<Conditions> {
                 all.preempt = preempt.clone();
             }
             Seen::Tick { at, jiffies } => {
-                first = first.or(Some((*at, *jiffies)));
-                last = Some((*at, *jiffies));
+                let ticks = Ticks { at: *at, jiffies: *jiffies };
+                first = first.or(Some(ticks));
+                last = Some(ticks);
             }
             Seen::Scheduled(task) => {
                 conditions.get_or_insert_default().tasks.push(task.clone());
@@ -164,10 +165,17 @@ pub(crate) fn gather(seen: &[Seen]) -> Option<Conditions> {
     Some(conditions)
 }
 
+/// The kernel's count of ticks at a moment.
+#[derive(Clone, Copy)]
+struct Ticks {
+    at: Nanos,
+    jiffies: u64,
+}
+
 /// The usual tick rate that is within 3 % of what was counted.
-fn rate((from, before): (Nanos, u64), (to, after): (Nanos, u64)) -> Option<u64> {
-    let time = to.0.checked_sub(from.0)?;
-    let ticks = after.checked_sub(before)?;
+fn rate(from: Ticks, to: Ticks) -> Option<u64> {
+    let time = to.at.0.checked_sub(from.at.0)?;
+    let ticks = to.jiffies.checked_sub(from.jiffies)?;
     // Fewer do not tell the rates apart: each count may be off by one.
     if ticks < 70 {
         return None;
@@ -213,23 +221,23 @@ mod tests {
 
     #[test]
     fn the_tick_rate_takes_enough_ticks() {
-        let at = |ms| Nanos::from_millis(ms);
-        assert_eq!(rate((at(0), 100), (at(1_000), 350)), Some(250));
-        assert_eq!(rate((at(0), 100), (at(1_000), 1_101)), Some(1_000));
-        assert_eq!(rate((at(0), 100), (at(200), 150)), None, "50 ticks");
-        assert_eq!(rate((at(0), 100), (at(1_000), 260)), None, "160 Hz is no kernel's rate");
-        assert_eq!(rate((at(9), 100), (at(3), 350)), None);
+        let at = |ms, jiffies| Ticks { at: Nanos::from_millis(ms), jiffies };
+        assert_eq!(rate(at(0, 100), at(1_000, 350)), Some(250));
+        assert_eq!(rate(at(0, 100), at(1_000, 1_101)), Some(1_000));
+        assert_eq!(rate(at(0, 100), at(200, 150)), None, "50 ticks");
+        assert_eq!(rate(at(0, 100), at(1_000, 260)), None, "160 Hz is no kernel's rate");
+        assert_eq!(rate(at(9, 100), at(3, 350)), None);
     }
 
     #[test]
     fn this_task_is_looked_at_once() {
-        let mut looker = Looker::default();
-        let Some(Seen::Scheduled(me)) = looker.look(Pid(0), None) else {
+        let mut conditions_reader = ConditionsReader::default();
+        let Some(Seen::Scheduled(me)) = conditions_reader.look(Pid(0), None) else {
             panic!("the calling task is there")
         };
         assert!(!me.policy.is_empty() && me.at == Nanos::ZERO);
-        assert!(looker.look(Pid(0), None).is_none(), "nothing is news");
-        let child = looker.look(Pid(i32::MAX), Some(Pid(0)));
+        assert!(conditions_reader.look(Pid(0), None).is_none(), "nothing is news");
+        let child = conditions_reader.look(Pid(i32::MAX), Some(Pid(0)));
         let Some(Seen::Scheduled(child)) = child else { panic!("a task that is gone inherits") };
         assert_eq!((child.pid, child.policy), (Pid(i32::MAX), me.policy));
         assert_eq!(autogroup("/autogroup-12 nice 0"), Some(12));

@@ -122,7 +122,6 @@ impl Instance {
         self.write("tracing_on", if on { "1" } else { "0" })
     }
 
-    /// The pages of each CPU.
     pub(crate) fn open_pages(&self) -> Result<Vec<(Cpu, File)>, RecordError> {
         self.cpus.iter().map(|cpu| Ok((cpu, self.pages_of(cpu)?))).collect()
     }

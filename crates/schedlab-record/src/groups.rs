@@ -229,7 +229,7 @@ pub(crate) fn gather(
         let own = attached.iter().filter(|one| one.pid == *process && one.group == to);
         own.map(|one| one.at).filter(|at| *at <= by).max()
     };
-    // What a look finds after such a move is known from the move, and more exactly.
+    // A move tells more exactly than a later look when the task came to its group.
     let is_told = |pid: &Pid, at: Nanos| first_move.get(pid).is_some_and(|first| *first <= at);
     let name_of = |one: &Seen| match one {
         Seen::Counted { group, .. } => Some(last(group)),

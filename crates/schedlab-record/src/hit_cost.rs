@@ -33,7 +33,7 @@ pub(crate) fn measure(
     let mut with = Vec::new();
     for (kind, name) in [('p', "entry"), ('r', "return")] {
         let text = format!("{kind}:{group}/{name} {path}:0x{offset:x}");
-        guarded(tracefs, guard, (&group, name), &text).map_err(failed)?;
+        guarded(tracefs, guard, &group, name, &text).map_err(failed)?;
         // The entry's goes on beside the return's: both have one breakpoint in common.
         enable(&group, name, true)?;
         with.push(nanoseconds());

@@ -6,9 +6,9 @@
 //! What was read can be kept as it is, byte for byte: on disk as a spool ([`Start::keep`]), or the last moments in memory
 //! ([`Live::save`]).
 
-mod familiar;
+mod known_tasks;
 
-use self::familiar::Familiar;
+use self::known_tasks::KnownTasks;
 use super::counters::Grown;
 use super::error::{RecordError, tracefs_right, tracefs_write_right};
 use super::ftrace::{Instance, read_pages};
@@ -95,7 +95,7 @@ pub struct Live {
     arguments: LiveArguments,
     /// The number of the event whose arguments are wanted.
     period: Option<u16>,
-    familiar: Familiar,
+    known_tasks: KnownTasks,
     info: TraceInfo,
     head: Head,
     keep: Option<PathBuf>,
@@ -238,7 +238,7 @@ impl Live {
             decoder,
             arguments,
             lanes: from.into_iter().map(lane).collect::<Result<_, RecordError>>()?,
-            familiar: Familiar::start(keep)?,
+            known_tasks: KnownTasks::start(keep)?,
             info,
             head,
             keep: start.keep.clone(),
@@ -248,7 +248,7 @@ impl Live {
             has_news: false,
             limit: 2 * start.ring_bytes.max(super::RING_BYTES) as usize,
         };
-        live.familiar.describe(&mut live.info);
+        live.known_tasks.describe(&mut live.info);
         Ok(live)
     }
 
@@ -333,8 +333,8 @@ impl Live {
                 }
             }
         }
-        self.familiar.window(end, self.recent)?;
-        self.has_news = self.familiar.describe(&mut self.info) | !taken.news.is_empty();
+        self.known_tasks.window(end, self.recent)?;
+        self.has_news = self.known_tasks.describe(&mut self.info) | !taken.news.is_empty();
         Ok(taken)
     }
 
@@ -456,7 +456,7 @@ impl Live {
                 Interface::Perf(_) => self.read_ring(index)?,
             };
             let lane = &mut self.lanes[index];
-            self.familiar.see(&lane.pending[before..])?;
+            self.known_tasks.see(&lane.pending[before..])?;
             if bytes.is_empty() {
                 continue;
             }
@@ -561,7 +561,7 @@ impl Live {
             let mut write = |(_, bytes): &(Nanos, Vec<u8>)| file.write_all(bytes);
             lane.recent.iter().try_for_each(&mut write).map_err(RecordError::file(&path))?;
         }
-        self.familiar.save(&spool::tasks(dir))?;
+        self.known_tasks.save(&spool::tasks(dir))?;
         let doubts = vec![Warning::new(
             "only-the-end",
             "CPUs begin at different times: only the last events of each CPU were kept",
@@ -582,7 +582,7 @@ impl Live {
         }
         let stopped = clock::monotonic();
         self.read().map_err(RecordError::io("reading the rings"))?;
-        self.familiar.finish()?;
+        self.known_tasks.finish()?;
         // An instance whose pages are open cannot be removed.
         self.lanes.clear();
         let (lost, warnings) = match self.rings {

@@ -35,7 +35,6 @@ const ROUNDS: u32 = 5;
 /// What a recorded call costs its task more than one that is not recorded, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CallCost {
-    /// A futex call.
     pub(crate) futex_ns: f64,
     /// Any other call, of which nothing is recorded.
     pub(crate) other_ns: f64,

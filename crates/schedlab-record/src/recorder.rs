@@ -1,6 +1,6 @@
 //! A recording in progress, whichever way the kernel hands over its events.
 
-use super::conditions::Looker;
+use super::conditions::ConditionsReader;
 use super::counters::Counters;
 use super::error::tracefs_right;
 use super::ftrace::Instance;
@@ -404,9 +404,10 @@ fn watcher(
     let out = spool::create(&path)?;
     // Where the kernel tells of new tasks, that is all to be looked at.
     let pause = if watched.is_empty() { WATCH_ALL } else { WATCH };
-    let looker = options.conditions.then(Looker::default);
-    let mut watcher = Watcher::start(out, watched, rings::watch_cpu, Groups::here(), looker)
-        .map_err(RecordError::file(&path))?;
+    let conditions_reader = options.conditions.then(ConditionsReader::default);
+    let mut watcher =
+        Watcher::start(out, watched, rings::watch_cpu, Groups::here(), conditions_reader)
+            .map_err(RecordError::file(&path))?;
     let shared = Arc::clone(shared);
     spawn("watcher", move || {
         while !shared.stop.load(Ordering::Acquire) {

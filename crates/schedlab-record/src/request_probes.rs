@@ -48,7 +48,7 @@ pub(crate) struct Hit {
     pub(crate) ends: bool,
     /// The field that says which request it is; else the thread does.
     pub(crate) key: Option<String>,
-    /// Whether the key is a value that was returned: an error is no request then.
+    /// Whether the key is a returned value. A call that returns an error is then not a request.
     pub(crate) returned: bool,
     /// Whether it is a probe at a return.
     pub(crate) by_return: bool,
@@ -310,7 +310,7 @@ fn set(
                     let path = path.display();
                     let text =
                         format!("{kind}:{system}/{event} {path}:0x{offset:x}{counter}{fetched}");
-                    guarded(tracefs, guard, (&system, &event), &text)?;
+                    guarded(tracefs, guard, &system, &event, &text)?;
                     let key = key.map(|_| KEY.to_owned());
                     events.push(Hit {
                         system: system.clone(),
@@ -332,7 +332,8 @@ fn set(
 pub(crate) fn guarded(
     tracefs: &Tracefs,
     guard: &mut Guard,
-    (group, name): (&str, &str),
+    group: &str,
+    name: &str,
     text: &str,
 ) -> Result<(), String> {
     let undo = Undo::RemoveProbe { group: group.to_owned(), name: name.to_owned() };

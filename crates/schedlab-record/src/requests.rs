@@ -37,7 +37,7 @@ impl Requests {
         let open = Open { bound, nests: false, since: BTreeMap::new() };
         Self {
             recording: recording.map(Path::to_owned),
-            heard: spool::heard(dir),
+            heard: spool::written_marks(dir),
             name: name.to_owned(),
             open,
             files: BTreeMap::new(),
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!((found.since, found.took), (at(2), at(7)));
         assert_eq!(requests.look(at(99), Vec::new()), None, "each is told once");
         // A program that knows nothing of us, by way of `trace_marker`.
-        let heard = spool::heard(folder.path());
+        let heard = spool::written_marks(folder.path());
         let marks = mark_file::Marks::append(&heard).unwrap();
         std::fs::write(mark_file::names(&heard), "request\n").unwrap();
         marks.put(at(100), Pid(9), 0, Phase::Begin, 3);

@@ -12,7 +12,7 @@ use super::stacks::FIRES;
 use super::tracepoints::Tracepoint;
 use super::{Options, RecordError};
 use schedlab_model::{Cpu, CpuSet, Nanos, Warning};
-use schedlab_sys::perf::{Event, Ring, Source, UserStack, record};
+use schedlab_sys::perf::{Event, OverwriteRing, Ring, Source, UserStack, record};
 use schedlab_sys::tracefs::Tracefs;
 use schedlab_sys::{clock, process};
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ pub(crate) struct Rings {
 struct State {
     events: Vec<(Cpu, Event)>,
     /// Rings that nobody empties: the kernel writes over the oldest records.
-    overwritten: Vec<(Cpu, Ring)>,
+    overwritten: Vec<(Cpu, OverwriteRing)>,
     is_on: bool,
     /// CPUs of which events are missing, since they were out of use.
     missed: CpuSet,
@@ -62,14 +62,23 @@ impl Rings {
         let mut watched = Vec::new();
         let bytes = options.ring(head.cpus.len());
         for cpu in head.cpus.iter() {
-            // A CPU that went offline since the list was read is not observed.
-            match state.open_cpu(cpu, &head.tracepoints, options, bytes) {
-                Ok((ring, watch)) => {
-                    let rings =
-                        if options.overwrites() { &mut state.overwritten } else { &mut drained };
-                    rings.push((cpu, ring));
-                    watched.push((cpu, watch));
-                }
+            let points = &head.tracepoints;
+            let opened = if options.overwrites() {
+                state.open_cpu(cpu, points, options, bytes, OverwriteRing::map).map(
+                    |(ring, watch)| {
+                        state.overwritten.push((cpu, ring));
+                        watch
+                    },
+                )
+            } else {
+                state.open_cpu(cpu, points, options, bytes, Ring::map).map(|(ring, watch)| {
+                    drained.push((cpu, ring));
+                    watch
+                })
+            };
+            match opened {
+                Ok(watch) => watched.push((cpu, watch)),
+                // A CPU that went offline since the list was read is not observed.
                 Err(RecordError::Io { error, .. })
                     if error.raw_os_error() == Some(libc_errno::ENODEV) => {}
                 Err(error) => return Err(error),
@@ -129,9 +138,16 @@ impl Rings {
             let nests = timed.iter().any(|it| it.nests);
             let requests = requests.map(|requests| requests.nesting(nests));
             let hits = Hits::new(&timed, points);
-            let laid_out = (points.as_slice(), head.samples());
-            let watch =
-                snapshot::Watch::new(snapshot, laid_out, drained, dir, requests, hits, watched)?;
+            let watch = snapshot::Watch::new(
+                snapshot,
+                points,
+                head.samples(),
+                drained,
+                dir,
+                requests,
+                hits,
+                watched,
+            )?;
             let body = move || watch.run(&shared, || all.disable(), |cpu| all.open_again(cpu));
             return Ok(vec![spawn("snapshot", body)?]);
         }
@@ -207,7 +223,7 @@ impl State {
         self.forget(cpu);
         let first = self.events.len();
         let bytes = options.ring(head.cpus.len());
-        let opened = self.open_cpu(cpu, &head.tracepoints, options, bytes);
+        let opened = self.open_cpu(cpu, &head.tracepoints, options, bytes, Ring::map);
         let opened = opened.and_then(|(mut ring, _)| {
             let mut events = self.events[first..].iter();
             let started = events.try_for_each(|(_, event)| event.enable());
@@ -221,14 +237,15 @@ impl State {
         opened
     }
 
-    /// Opens all events of a CPU into one ring, and the watcher's ring.
-    fn open_cpu(
+    /// Opens all events of a CPU into one ring that `map` maps, and the watcher's ring.
+    fn open_cpu<R>(
         &mut self,
         cpu: Cpu,
         tracepoints: &[Tracepoint],
         options: &Options,
         bytes: usize,
-    ) -> Result<(Ring, Ring), RecordError> {
+        map: fn(&mut Event, usize) -> io::Result<R>,
+    ) -> Result<(R, Ring), RecordError> {
         // A quarter: early enough that the rest lasts until a thread runs.
         let wakeup = u32::try_from(bytes / 4).unwrap_or(u32::MAX);
         let overwrite = options.overwrites();
@@ -236,14 +253,14 @@ impl State {
         let first = self.events.len();
         for point in tracepoints.iter().filter(|point| !point.is_stack()) {
             let source = source(point, options);
-            let event = open_event(source, cpu, wakeup, overwrite)?;
+            let mut event = open_event(source, cpu, wakeup, overwrite)?;
             if let Some(filter) = options.filter(point) {
                 set_filter(&event, point, &filter)?;
             }
             match self.events.get(first) {
                 // Only a ring that is mapped can be shared.
                 None => {
-                    let mapped = Ring::map(&event, bytes, overwrite);
+                    let mapped = map(&mut event, bytes);
                     ring = Some(mapped.map_err(|error| map_error(error, bytes))?);
                 }
                 Some((_, leader)) => {
@@ -284,8 +301,8 @@ fn source(point: &Tracepoint, options: &Options) -> Source {
 
 /// A small ring with the kernel's records of created, ended and renamed tasks of a CPU.
 pub(crate) fn watch_cpu(cpu: Cpu) -> Result<Ring, RecordError> {
-    let tasks = open_event(Source::Tasks, cpu, u32::MAX >> 1, false)?;
-    let watch = Ring::map(&tasks, WATCH_BYTES, false);
+    let mut tasks = open_event(Source::Tasks, cpu, u32::MAX >> 1, false)?;
+    let watch = Ring::map(&mut tasks, WATCH_BYTES);
     let mut watch = watch.map_err(|error| map_error(error, WATCH_BYTES))?;
     tasks.enable().map_err(RecordError::io("watching for new tasks"))?;
     watch.start();
@@ -308,7 +325,7 @@ pub(crate) fn switch<'a>(
     tracefs: &'a Tracefs,
     head: &'a Head,
 ) -> impl FnMut(&str, &str, bool) -> Result<(), RecordError> + 'a {
-    let mut open: Vec<(Event, Ring)> = Vec::new();
+    let mut open: Vec<(Event, OverwriteRing)> = Vec::new();
     move |system, name, on| {
         if !on {
             open.clear();
@@ -316,8 +333,8 @@ pub(crate) fn switch<'a>(
         }
         let (id, _) = tracefs.event(system, name).map_err(|error| tracefs_right(&error))?;
         for cpu in head.cpus.iter() {
-            let event = open_event(Source::Tracepoint(id), cpu, u32::MAX >> 1, true)?;
-            let ring = Ring::map(&event, WATCH_BYTES, true);
+            let mut event = open_event(Source::Tracepoint(id), cpu, u32::MAX >> 1, true)?;
+            let ring = OverwriteRing::map(&mut event, WATCH_BYTES);
             let ring = ring.map_err(|error| map_error(error, WATCH_BYTES))?;
             event.enable().map_err(RecordError::io("measuring a probe"))?;
             open.push((event, ring));

@@ -36,7 +36,7 @@ pub(crate) struct Watch {
     dir: PathBuf,
     decoder: LiveDecoder,
     samples: SampleLayout,
-    kept: Vec<Kept>,
+    history: Vec<RingHistory>,
     /// Decoded, and waiting until nothing earlier can come.
     pending: Vec<Event>,
     waits: Waits,
@@ -52,7 +52,7 @@ pub(crate) struct Watch {
     asks_until: Nanos,
 }
 
-struct Kept {
+struct RingHistory {
     cpu: Cpu,
     ring: Ring,
     /// What each look found, and when it looked.
@@ -62,7 +62,8 @@ struct Kept {
 impl Watch {
     pub(crate) fn new(
         snapshot: Snapshot,
-        (tracepoints, samples): (&[Tracepoint], SampleLayout),
+        tracepoints: &[Tracepoint],
+        samples: SampleLayout,
         rings: Vec<(Cpu, Ring)>,
         dir: &Path,
         requests: Option<Requests>,
@@ -70,13 +71,14 @@ impl Watch {
         watched: Vec<Watched>,
     ) -> Result<Self, RecordError> {
         let formats = tracepoints.iter().map(|t| (t.system.as_str(), t.format.as_str()));
-        let kept = rings.into_iter().map(|(cpu, ring)| Kept { cpu, ring, chunks: VecDeque::new() });
+        let history =
+            rings.into_iter().map(|(cpu, ring)| RingHistory { cpu, ring, chunks: VecDeque::new() });
         Ok(Self {
             snapshot,
             dir: dir.to_owned(),
             decoder: LiveDecoder::new(formats),
             samples,
-            kept: kept.collect(),
+            history: history.collect(),
             pending: Vec::new(),
             waits: Waits::new(snapshot.bound, watched),
             requests,
@@ -109,7 +111,7 @@ impl Watch {
             if last || spike.is_some() {
                 return self.save(shared);
             }
-            let fds: Vec<_> = self.kept.iter().map(|kept| kept.ring.as_fd()).collect();
+            let fds: Vec<_> = self.history.iter().map(|history| history.ring.as_fd()).collect();
             process::poll(&fds, Some(LOOK))?;
         }
     }
@@ -134,10 +136,10 @@ impl Watch {
         let asks = self.asks(now);
         let decodes = self.requests.is_none();
         let mut marks = Vec::new();
-        for kept in &mut self.kept {
-            let has_ended = asks && kept.ring.has_ended();
+        for history in &mut self.history {
+            let has_ended = asks && history.ring.has_ended();
             let mut bytes = Vec::new();
-            kept.ring.drain(&mut |piece| {
+            history.ring.drain(&mut |piece| {
                 bytes.extend_from_slice(piece);
                 Ok(())
             })?;
@@ -146,18 +148,18 @@ impl Watch {
             for (_, body) in samples {
                 let Some(sample) = Sample::parse(body, self.samples) else { continue };
                 if decodes {
-                    self.decoder.decode(sample.time, kept.cpu, sample.raw, &mut self.pending);
+                    self.decoder.decode(sample.time, history.cpu, sample.raw, &mut self.pending);
                     continue;
                 }
                 let process = |thread| process::of_thread(thread).unwrap_or(thread);
                 if sample.raw.first_chunk().map(|id| u16::from_ne_bytes(*id)) == self.exit {
                     let pid = sample.raw.get(4..).and_then(|rest| rest.first_chunk());
                     let pid = pid.map_or(Pid(0), |pid| Pid(i32::from_ne_bytes(*pid)));
-                    marks.push(requests::gone(sample.time, kept.cpu, pid));
+                    marks.push(requests::gone(sample.time, history.cpu, pid));
                 }
                 for hit in self.hits.marks(sample.raw, process) {
                     let time = sample.time;
-                    let cpu = kept.cpu;
+                    let cpu = history.cpu;
                     let pid = hit.pid;
                     let phase = hit.phase;
                     let id = hit.request;
@@ -165,13 +167,13 @@ impl Watch {
                     marks.push(Mark { time, cpu, pid, id, phase, request });
                 }
             }
-            if has_ended && let Some(ring) = again(kept.cpu) {
-                kept.ring = ring;
+            if has_ended && let Some(ring) = again(history.cpu) {
+                history.ring = ring;
                 bytes.extend(sample::lost());
             }
-            kept.chunks.push_back((now, bytes));
-            while kept.chunks.front().is_some_and(|(at, _)| *at + self.snapshot.keep < now) {
-                kept.chunks.pop_front();
+            history.chunks.push_back((now, bytes));
+            while history.chunks.front().is_some_and(|(at, _)| *at + self.snapshot.keep < now) {
+                history.chunks.pop_front();
             }
         }
         if let Some(requests) = &mut self.requests {
@@ -192,13 +194,13 @@ impl Watch {
     }
 
     fn save(self, shared: &Shared) -> io::Result<()> {
-        for kept in self.kept {
+        for history in self.history {
             let mut bytes = Vec::new();
-            for (_, chunk) in kept.chunks {
+            for (_, chunk) in history.chunks {
                 bytes.extend(chunk);
             }
             shared.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-            spool::write_bytes(&spool::records(&self.dir, kept.cpu), &bytes)
+            spool::write_bytes(&spool::records(&self.dir, history.cpu), &bytes)
                 .map_err(io::Error::other)?;
         }
         Ok(())

@@ -180,7 +180,7 @@ pub(crate) fn tasks(dir: &Path) -> PathBuf {
 }
 
 /// Marks that programs wrote into `trace_marker`, as `mark_file` keeps them.
-pub(crate) fn heard(dir: &Path) -> PathBuf {
+pub(crate) fn written_marks(dir: &Path) -> PathBuf {
     dir.join("heard")
 }
 

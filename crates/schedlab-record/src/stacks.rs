@@ -24,7 +24,7 @@ pub(crate) const TRIGGER: (&str, &str) =
 /// The same of tasks that wake others. In an interrupt (bits of `common_flags`) the stack would be that of a bystander.
 pub(crate) const WAKERS: (&str, &str) =
     ("events/sched/sched_waking/trigger", "stacktrace if !(common_flags & 88)");
-/// The same of tasks that a timer interrupts: at each tick, the one that runs. The idle task is nobody.
+/// The same for the task that runs at each tick of a timer, except the idle task.
 pub(crate) const RUNNING: (&str, &str) =
     ("events/timer/hrtimer_expire_entry/trigger", "stacktrace if common_pid != 0");
 /// The tracepoint of timers that expire: system and name.
@@ -50,7 +50,8 @@ pub(crate) fn tracepoint(tracefs: &Tracefs) -> Result<Tracepoint, RecordError> {
     Tracepoint::of_ftrace(tracefs, STACK.1)
 }
 
-/// Keeps the names of functions beside a recording; where nobody may read them, their absence is reported at the end.
+/// Stores the names of the kernel's functions beside a recording. If this user may not read them, the end of the
+/// recording reports that they are missing.
 pub(crate) fn keep_symbols(dir: &Path) -> Result<(), RecordError> {
     match std::fs::read("/proc/kallsyms") {
         Ok(text) => spool::write_bytes(&spool::symbols(dir), &text),
@@ -154,7 +155,7 @@ impl Stacks {
         id.is_some() && id == self.fires && sample.raw.get(4..8).is_some_and(|pid| number(pid) != 0)
     }
 
-    /// Whether a sample is a wakeup by its task; an interrupt's has the stack of a bystander.
+    /// Whether the sample's task made the wakeup. A wakeup by an interrupt has the stack of a task that only ran there.
     fn wakes(&self, sample: &Sample<'_>) -> bool {
         let id = tracepoint_of(sample);
         let is_tasks = |flags: &u8| flags & IN_INTERRUPT == 0;

@@ -49,7 +49,7 @@ pub fn stitch(dir: &Path, out: &Path, marks: &Marks) -> Result<Recorded, RecordE
         ));
     }
     summary.warnings.extend(tail.iter().flat_map(|tail| tail.doubts.clone()));
-    let marks = &with_heard(marks, dir)?;
+    let marks = &with_written_marks(marks, dir)?;
     let layout = layout(&head);
     let mut known = Known::of(dir, &head, layout)?;
     let spaces = std::mem::take(&mut known.spaces);
@@ -166,8 +166,8 @@ fn with_requests(marks: &Marks, head: &Head) -> Marks {
 }
 
 /// These marks, and those that programs wrote into `trace_marker`.
-fn with_heard(marks: &Marks, dir: &Path) -> Result<Marks, RecordError> {
-    let path = spool::heard(dir);
+fn with_written_marks(marks: &Marks, dir: &Path) -> Result<Marks, RecordError> {
+    let path = spool::written_marks(dir);
     let names = mark_file::names_of(&path);
     let heard = mark_file::gather(&[(path.clone(), names)]).map_err(RecordError::file(&path))?;
     let Marks { mut names, marks: mut all } = marks.clone();
@@ -611,7 +611,9 @@ mod tests {
             assert!(said.contains("not a regular file"), "{}: {said}", path.display());
             std::fs::remove_file(&path).unwrap();
         };
-        [spool::tasks(d), spool::heard(d), spool::records(d, Cpu(1))].into_iter().for_each(of);
+        [spool::tasks(d), spool::written_marks(d), spool::records(d, Cpu(1))]
+            .into_iter()
+            .for_each(of);
         // Without these two a recording is cut, or has no names of functions.
         for path in [spool::tail(d), spool::symbols(d)] {
             std::os::unix::fs::symlink("/dev/zero", path).unwrap();

@@ -56,7 +56,7 @@ pub(crate) fn listen(
         Ok((cpu, tracefs::open_pipe(&path).map_err(RecordError::file(&path))?))
     };
     let pipes = cpus.iter().map(open).collect::<Result<Vec<_>, RecordError>>()?;
-    let mut listener = Listener::new(&spool::heard(dir)).map_err(RecordError::file(dir))?;
+    let mut listener = Listener::new(&spool::written_marks(dir)).map_err(RecordError::file(dir))?;
     shared.heard_until.store(0, Ordering::Release);
     let shared = Arc::clone(shared);
     spawn("marks", move || {

@@ -17,14 +17,37 @@ use std::path::Path;
 
 /// Addresses of the made-up space that each file has; what lies higher in a file is not unwound.
 const SPAN: u64 = 1 << 32;
-/// Programs have no address from here on.
-const FIRST: u64 = 1 << 48;
+/// Where the made-up space begins: programs have lower addresses.
+const MADE_UP: u64 = 1 << 48;
 /// Bytes of tables that are held, over all files.
 const TABLES_MAX: u64 = 512 << 20;
 
 /// The registers behind a frame.
 #[derive(Clone, Copy)]
 pub(crate) struct Frame(UnwindRegsNative);
+
+/// The address of a frame, and where in a file it lies; `None` outside files.
+#[derive(Clone, Copy)]
+pub(crate) struct At {
+    pub(crate) address: u64,
+    /// Whether it is the innermost one; the others are where a function returns to.
+    pub(crate) is_first: bool,
+    pub(crate) place: Option<Place>,
+}
+
+/// An offset in the file of this number.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) file: usize,
+    pub(crate) offset: u64,
+}
+
+/// The copy of a stack, from this address on.
+#[derive(Clone, Copy)]
+pub(crate) struct Stack<'c> {
+    pub(crate) at: u64,
+    pub(crate) bytes: &'c [u8],
+}
 
 /// What follows a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +109,7 @@ impl Unwinder {
     }
 
     /// The address of a place in the made-up space; `None` where its file has no tables.
-    fn placed(&self, (file, offset): (usize, u64)) -> Option<u64> {
+    fn placed(&self, Place { file, offset }: Place) -> Option<u64> {
         let segments = self.segments.get(&file)?;
         let address = segments.iter().find_map(|of| of.address_of(offset))?;
         (address < SPAN).then(|| base(file)?.checked_add(address)).flatten()
@@ -103,7 +126,7 @@ impl Unwinder {
         #[cfg(target_arch = "aarch64")]
         let (address, stack, regs) = match *registers {
             [frame, back, stack, address] => {
-                let mask = framehop::aarch64::PtrAuthMask(FIRST - 1);
+                let mask = framehop::aarch64::PtrAuthMask(MADE_UP - 1);
                 let regs = UnwindRegsNative::new_with_ptr_auth_mask(mask, back, stack, frame);
                 (address, stack, regs)
             }
@@ -112,22 +135,21 @@ impl Unwinder {
     }
 
     /// What follows a frame of which nothing but its address is known.
-    pub(crate) fn after(&mut self, address: (u64, bool), place: Option<(usize, u64)>) -> Caller {
-        let (_, _, mut frame) = Self::innermost(&[FIRST - 1; UserStack::REGISTERS]);
-        match self.step(address, place, &mut frame, (0, &[])) {
+    pub(crate) fn after(&mut self, at: At) -> Caller {
+        let (_, _, mut frame) = Self::innermost(&[MADE_UP - 1; UserStack::REGISTERS]);
+        match self.step(at, &mut frame, Stack { at: 0, bytes: &[] }) {
             Caller::None => Caller::None,
             // With registers that lead nowhere, what has a caller cannot tell it.
             Caller::Returns(_) | Caller::Unknown => Caller::Unknown,
         }
     }
 
-    /// Goes from a frame to its caller. `place` is where its address lies, `None` outside files.
+    /// Goes from a frame to its caller.
     pub(crate) fn step(
         &mut self,
-        (address, is_first): (u64, bool),
-        place: Option<(usize, u64)>,
+        At { address, is_first, place }: At,
         Frame(regs): &mut Frame,
-        (stack_at, stack): (u64, &[u8]),
+        stack: Stack<'_>,
     ) -> Caller {
         let placed = place.and_then(|place| self.placed(place)).unwrap_or(address);
         let at = match is_first {
@@ -138,8 +160,8 @@ impl Unwinder {
             },
         };
         let mut read = |address: u64| {
-            let from = usize::try_from(address.checked_sub(stack_at).ok_or(())?).map_err(drop)?;
-            let word = stack.get(from..).and_then(|rest| rest.first_chunk()).ok_or(())?;
+            let from = usize::try_from(address.checked_sub(stack.at).ok_or(())?).map_err(drop)?;
+            let word = stack.bytes.get(from..).and_then(|rest| rest.first_chunk()).ok_or(())?;
             Ok(u64::from_ne_bytes(*word))
         };
         match self.inner.unwind_frame(at, regs, &mut self.cache, &mut read) {
@@ -153,7 +175,7 @@ impl Unwinder {
 /// A return address as it is in memory. AArch64 may sign it in the bits that no address of a program has; framehop strips
 /// them by the mask of the registers, but not where a table is too complex for a rule.
 const fn without_signature(address: u64) -> u64 {
-    if cfg!(target_arch = "aarch64") { address & (FIRST - 1) } else { address }
+    if cfg!(target_arch = "aarch64") { address & (MADE_UP - 1) } else { address }
 }
 
 /// A section's bytes. Those of Go's `.debug_frame` are packed.
@@ -174,7 +196,7 @@ fn unpacked<'a>(section: &impl ObjectSection<'a>, room: &mut u64) -> Option<Vec<
 
 /// Where the file with this number begins.
 fn base(file: usize) -> Option<u64> {
-    (file as u64).checked_mul(SPAN)?.checked_add(FIRST)
+    (file as u64).checked_mul(SPAN)?.checked_add(MADE_UP)
 }
 
 #[cfg(test)]
@@ -207,7 +229,8 @@ mod tests {
         assert_eq!((address, stack_at), (0x10, at));
         let mut unwinder = Unwinder::new();
         let mut step = |address, is_first| {
-            unwinder.step((address, is_first), None, &mut frame, (stack_at, &stack))
+            let at = At { address, is_first, place: None };
+            unwinder.step(at, &mut frame, Stack { at: stack_at, bytes: &stack })
         };
         assert_eq!(step(address, true), Caller::Returns(0x5000));
         assert_eq!(step(0x5000, false), Caller::Returns(0x6000));
@@ -225,11 +248,12 @@ mod tests {
         let (address, stack_at, mut frame) = Unwinder::innermost(&registers(0, 0x9000, 0x4000));
         // The caller is in a register or on top of the stack; a frame pointer of 0 would end the stack.
         let stack = bytes(&[0x4000, 0, 0, 0]);
-        let place = Some((3, at("main")));
-        let caller = unwinder.step((address, true), place, &mut frame, (stack_at, &stack));
+        let place = |offset| Some(Place { file: 3, offset });
+        let main = At { address, is_first: true, place: place(at("main")) };
+        let caller = unwinder.step(main, &mut frame, Stack { at: stack_at, bytes: &stack });
         assert_eq!(caller, Caller::Returns(0x4000));
-        assert_eq!(unwinder.after((address, true), place), Caller::Unknown);
-        let outermost = Some((3, at("_start") + 8));
-        assert_eq!(unwinder.after((address, false), outermost), Caller::None);
+        assert_eq!(unwinder.after(main), Caller::Unknown);
+        let outermost = At { address, is_first: false, place: place(at("_start") + 8) };
+        assert_eq!(unwinder.after(outermost), Caller::None);
     }
 }

@@ -13,7 +13,7 @@ use super::spaces::{self, Spaces};
 use super::spool::{self, Head};
 use super::stacks::by_frame_pointers;
 use super::symbols::hex;
-use super::unwind::{Caller, Unwinder};
+use super::unwind::{At, Caller, Place, Stack, Unwinder};
 use schedlab_model::{Cpu, Pid};
 use schedlab_trace::{Code, MappedFile, SourceFile, Word};
 use schedlab_workload::RecordedStacks;
@@ -118,11 +118,12 @@ impl<'a> Maker<'a> {
         match sample.user_copy() {
             Some(copy) => {
                 let (mut address, stack_at, mut frame) = Unwinder::innermost(&copy.registers);
-                let stack = (stack_at, copy.stack);
+                let stack = Stack { at: stack_at, bytes: copy.stack };
                 loop {
                     let is_first = words.is_empty();
                     let Some(place) = self.add(sample, address, &mut words) else { break };
-                    let caller = self.unwinder.step((address, is_first), place, &mut frame, stack);
+                    let at = At { address, is_first, place };
+                    let caller = self.unwinder.step(at, &mut frame, stack);
                     match caller {
                         Caller::Returns(next) => address = next,
                         Caller::None => break,
@@ -140,10 +141,10 @@ impl<'a> Maker<'a> {
                     let Some(place) = self.add(sample, address, &mut words) else {
                         return words;
                     };
-                    last = Some(((address, is_first), place));
+                    last = Some(At { address, is_first, place });
                 }
                 // The kernel does not say why it stopped: whether a function has a caller is in its table.
-                let caller = last.map(|(address, place)| self.unwinder.after(address, place));
+                let caller = last.map(|at| self.unwinder.after(at));
                 if caller == Some(Caller::Unknown) {
                     words.push(Word::Cut.encoded());
                 }
@@ -159,7 +160,7 @@ impl<'a> Maker<'a> {
         sample: &Sample<'_>,
         address: u64,
         words: &mut Vec<u64>,
-    ) -> Option<Option<(usize, u64)>> {
+    ) -> Option<Option<Place>> {
         let found = self.spaces.find(sample.process, address, sample.time.0);
         let place = found.filter(|_| words.len() < FRAMES_MAX);
         let Some((file, offset)) = place else {
@@ -186,7 +187,7 @@ impl<'a> Maker<'a> {
             self.files.push(source.clone());
         }
         words.push(Word::File { file: number, offset }.encoded());
-        Some(Some((file, offset)))
+        Some(Some(Place { file, offset }))
     }
 
     fn number_of(&mut self, name: String) -> usize {

@@ -6,7 +6,7 @@
 //! when it executes a program, and at the end.
 
 use super::RecordError;
-use super::conditions::Looker;
+use super::conditions::ConditionsReader;
 use super::groups::Groups;
 use super::sample::BETWEEN_ASKING;
 use super::spool::Seen;
@@ -45,27 +45,27 @@ pub(crate) struct Watcher {
     /// When it asked last whether rings have ended.
     asked: Nanos,
     allowed: BTreeMap<Pid, CpuSet>,
-    /// Where control groups are kept too.
+    /// Notes the control groups of tasks, if they are recorded.
     groups: Option<Groups>,
-    /// Where how tasks are scheduled is kept too.
-    looker: Option<Looker>,
+    /// Notes how tasks are scheduled, if that is recorded.
+    conditions_reader: Option<ConditionsReader>,
 }
 
 impl Watcher {
-    /// Looks at every task there is.
+    /// Notes every task that lives at the start.
     pub(crate) fn start(
         out: File,
         rings: Vec<(Cpu, Ring)>,
         again: fn(Cpu) -> Result<Ring, RecordError>,
         groups: Option<Groups>,
-        looker: Option<Looker>,
+        conditions_reader: Option<ConditionsReader>,
     ) -> io::Result<Self> {
         let out = BufWriter::new(out);
         let asked = clock::monotonic();
         let allowed = BTreeMap::new();
-        let mut watcher = Self { out, rings, again, asked, allowed, groups, looker };
-        if watcher.looker.is_some() {
-            Looker::machine().iter().try_for_each(|seen| watcher.note(seen))?;
+        let mut watcher = Self { out, rings, again, asked, allowed, groups, conditions_reader };
+        if watcher.conditions_reader.is_some() {
+            ConditionsReader::machine().iter().try_for_each(|seen| watcher.note(seen))?;
         }
         watcher.look_at_all()?;
         // The groups were read when their first tasks were met.
@@ -126,8 +126,8 @@ impl Watcher {
         self.look_at_new()?;
         self.look_at_all()?;
         self.count()?;
-        if self.looker.is_some() {
-            Looker::tick().iter().try_for_each(|seen| self.note(seen))?;
+        if self.conditions_reader.is_some() {
+            ConditionsReader::tick().iter().try_for_each(|seen| self.note(seen))?;
         }
         self.out.flush()
     }
@@ -148,7 +148,7 @@ impl Watcher {
             if let Some((comm, is_idle)) = new.get(&pid) {
                 self.note(&Seen::Named { pid, comm: *comm })?;
                 self.belongs(pid, process)?;
-                if *is_idle && self.looker.is_none() {
+                if *is_idle && self.conditions_reader.is_none() {
                     self.note(&Seen::Scheduled(Scheduled::idle(pid)))?;
                 }
             }
@@ -177,7 +177,10 @@ impl Watcher {
 
     /// The same without its control group.
     fn look_beside(&mut self, pid: Pid, parent: Option<Pid>) -> io::Result<()> {
-        let scheduled = self.looker.as_mut().and_then(|looker| looker.look(pid, parent));
+        let scheduled = self
+            .conditions_reader
+            .as_mut()
+            .and_then(|conditions_reader| conditions_reader.look(pid, parent));
         scheduled.iter().try_for_each(|seen| self.note(seen))?;
         let inherited = || self.allowed.get(&parent?).cloned();
         let Some(cpus) = sched::affinity(pid).ok().or_else(inherited) else { return Ok(()) };

@@ -35,7 +35,7 @@ pub struct Account {
     pub timer_is_recorded: bool,
     /// How much later than asked the kernel may end the task's sleeps, in the median; `None` if no timer was recorded.
     pub slack: Option<Nanos>,
-    /// How these interrupts are performed: at their times, or after sleeps of the same length.
+    /// Whether these interrupts come at their recorded times, or after sleeps of the recorded length.
     pub source: Source,
 }
 

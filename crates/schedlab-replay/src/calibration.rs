@@ -14,7 +14,6 @@ pub struct Pair {
     pub load: String,
     /// The name of the figure: `run_delay_mean` and the like.
     pub figure: String,
-    /// What the recording has.
     pub recorded: f64,
     /// What its replay has under the recorded setting.
     pub replayed: f64,

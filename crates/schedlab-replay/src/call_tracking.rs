@@ -1,7 +1,7 @@
 //! Calls of tasks while the trace is read: where they begin and end in a task's steps, and which of them belong together.
 
-use crate::calls::{Call, Edge, End, Futex, Tracepoints, Way};
-use crate::moments::{Fate, Moment};
+use crate::calls::{Call, CallKind, Edge, End, Futex, Tracepoints};
+use crate::object_events::{CallOutcome, ObjectEvent};
 use crate::objects::{Calls, Found};
 use crate::performable::{Task, stuck};
 use crate::polls::Polls;
@@ -54,12 +54,14 @@ impl CallTracking {
             Some(Edge::Begins { way, number, of_socket }) => {
                 let end = End { task, number, way };
                 let call = self.call(Call { end, bytes: 0, is_open: true, of_socket });
-                draft.enters(event.at, call, way == Way::Reads);
-                self.calls.order.extend((way == Way::Writes).then_some(Moment::Begins(call)));
+                draft.enters(event.at, call, way == CallKind::Reads);
+                self.calls
+                    .order
+                    .extend((way == CallKind::Writes).then_some(ObjectEvent::Begins(call)));
             }
             Some(Edge::Ends { result }) => self.ends(event.at, result, task, draft),
             Some(Edge::Polls) => {
-                let end = End { task, number: 0, way: Way::Polls };
+                let end = End { task, number: 0, way: CallKind::Polls };
                 let call = self.call(Call { end, bytes: 0, is_open: false, of_socket: false });
                 draft.enters(event.at, call, true);
                 self.polls.begins(task, call);
@@ -87,8 +89,8 @@ impl CallTracking {
         call.is_open = false;
         let Some(bytes) = u64::try_from(result).ok().filter(|bytes| *bytes > 0) else { return };
         call.bytes = bytes;
-        self.calls.order.push(Moment::Moves(open.number));
-        if call.end.way == Way::Reads
+        self.calls.order.push(ObjectEvent::Moves(open.number));
+        if call.end.way == CallKind::Reads
             && let Some(by) = self.polls.reads(task, open.number, &draft.steps)
         {
             self.calls.link(by, open.number);
@@ -103,7 +105,7 @@ impl CallTracking {
             return;
         }
         let word = (process, futex.address);
-        let way = if futex.wakes { Way::Writes } else { Way::Reads };
+        let way = if futex.wakes { CallKind::Writes } else { CallKind::Reads };
         let end = End { task, number: futex.address, way };
         let call = Call { end, bytes: 0, is_open: false, of_socket: false };
         if futex.wakes && result == 0 && draft.cursor.is_some() {
@@ -128,7 +130,7 @@ impl CallTracking {
         let wait = woken.sleeps_in()?;
         let Some(call) = by.call else { return Some(wait) };
         match self.calls.all[wait as usize].end {
-            End { task, way: Way::Polls, .. } => self.polls.is_woken(task, call.number),
+            End { task, way: CallKind::Polls, .. } => self.polls.is_woken(task, call.number),
             _ => self.calls.link(call.number, wait),
         }
         Some(wait)
@@ -167,15 +169,15 @@ impl CallTracking {
                 found.readers.push(waiter);
             }
             for call in [put, take] {
-                found.fates[*call as usize] = Fate::Moves { object, bytes: 1 };
+                found.fates[*call as usize] = CallOutcome::Moves { object, bytes: 1 };
             }
             found.futexes += 1;
         }
         for (poll, read) in &self.polls.pairs {
             let read = &mut found.fates[*read as usize];
-            if let Fate::Moves { .. } = *read {
+            if let CallOutcome::Moves { .. } = *read {
                 found.polls += 1;
-                found.fates[*poll as usize] = std::mem::replace(read, Fate::Moved);
+                found.fates[*poll as usize] = std::mem::replace(read, CallOutcome::Moved);
             }
         }
         found

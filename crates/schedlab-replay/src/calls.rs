@@ -6,7 +6,7 @@ use schedlab_timeline::{OtherEvent, TaskId};
 use std::collections::BTreeMap;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Way {
+pub(crate) enum CallKind {
     Reads,
     Writes,
     /// It waits for files, of which it then reads one.
@@ -18,7 +18,7 @@ pub(crate) enum Way {
 pub(crate) struct End {
     pub(crate) task: TaskId,
     pub(crate) number: u64,
-    pub(crate) way: Way,
+    pub(crate) way: CallKind,
 }
 
 /// A call that read or wrote.
@@ -36,7 +36,7 @@ pub(crate) struct Call {
 /// What a tracepoint tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    Enters { way: Way, of_socket: bool },
+    Enters { way: CallKind, of_socket: bool },
     Leaves,
     EntersPoll,
     LeavesPoll,
@@ -55,7 +55,7 @@ pub(crate) struct Futex {
 /// What happens to a task by a tracepoint of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Edge {
-    Begins { way: Way, number: u64, of_socket: bool },
+    Begins { way: CallKind, number: u64, of_socket: bool },
     Ends { result: i64 },
     Polls,
     PollEnds { ready: i64 },
@@ -143,9 +143,9 @@ fn kind(other: &OtherFormat) -> Option<Kind> {
     }
     let of_socket = RECEIVES.contains(&call) || SENDS.contains(&call);
     let way = if READS.contains(&call) || RECEIVES.contains(&call) {
-        Way::Reads
+        CallKind::Reads
     } else if WRITES.contains(&call) || SENDS.contains(&call) {
-        Way::Writes
+        CallKind::Writes
     } else {
         return None;
     };
@@ -171,8 +171,8 @@ mod tests {
             points.read(&OtherEvent { at, cpu, by, format, arguments })
         };
         let begins = |way, number, of_socket| Some(Edge::Begins { way, number, of_socket });
-        assert_eq!(read(0, "__syscall_nr=0 fd=0x4 count=9"), begins(Way::Reads, 4, false));
-        assert_eq!(read(2, "fd=5"), begins(Way::Writes, 5, true));
+        assert_eq!(read(0, "__syscall_nr=0 fd=0x4 count=9"), begins(CallKind::Reads, 4, false));
+        assert_eq!(read(2, "fd=5"), begins(CallKind::Writes, 5, true));
         assert_eq!(read(1, "ret=-11"), Some(Edge::Ends { result: -11 }));
         assert_eq!(read(1, "ret=0xfffffffffffffff5"), Some(Edge::Ends { result: -11 }));
         let futex =

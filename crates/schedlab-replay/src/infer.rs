@@ -3,7 +3,7 @@
 use crate::basis::{Account, Inferred, Totals};
 use crate::call_tracking::CallTracking;
 use crate::hrtimers::Hrtimers;
-use crate::moments::Moment;
+use crate::object_events::ObjectEvent;
 use crate::objects::Found;
 use crate::recorded_manner::{RecordedScheduling, TaskScheduling};
 use crate::speed::Paces;
@@ -152,7 +152,7 @@ impl Infer {
                 Some(_) => {
                     draft.sleeps(at);
                     let call = draft.sleeps_in();
-                    self.calls.calls.order.extend(call.map(Moment::Sleeps));
+                    self.calls.calls.order.extend(call.map(ObjectEvent::Sleeps));
                 }
                 None => self.gaps += 1,
             }
@@ -574,7 +574,7 @@ impl Infer {
         (actor, account)
     }
 
-    /// A name that `--open` or `--closed` gave and that no task has is worth a warning.
+    /// Warns of each name given to `--open` or `--closed` that no task has.
     fn check_names(&self, inferred: &mut Inferred) {
         for name in self.options.open.union(&self.options.closed) {
             let has = |one: &Account| one.comm == *name || one.pid.0.to_string() == *name;

@@ -4,8 +4,8 @@
 //! sleeps in a read, or the other way round, both ends belong to one object. An end without such a wakeup belongs to
 //! the object of the ends of the same number in tasks that descend from the same task, if that is one object.
 
-use crate::calls::{Call, End, Way};
-use crate::moments::{Fate, Moment};
+use crate::calls::{Call, CallKind, End};
+use crate::object_events::{CallOutcome, ObjectEvent};
 use crate::stream::Stream;
 use schedlab_timeline::TaskId;
 use schedlab_workload::demand::Object;
@@ -18,7 +18,7 @@ const AGREES: u64 = 90;
 pub(crate) struct Calls {
     pub(crate) all: Vec<Call>,
     /// Calls in the order in which bytes came or went.
-    pub(crate) order: Vec<Moment>,
+    pub(crate) order: Vec<ObjectEvent>,
     /// Wakeups from a writing end to a reading one, or back.
     links: BTreeMap<(End, End), u64>,
     /// The task by which each task was forked.
@@ -32,7 +32,7 @@ pub(crate) struct Found {
     /// The end at which each object is read.
     pub(crate) readers: Vec<End>,
     /// What became of each call, by its number.
-    pub(crate) fates: Vec<Fate>,
+    pub(crate) fates: Vec<CallOutcome>,
     /// Calls that moved bytes.
     pub(crate) calls: u64,
     /// Calls among them at ends that could not be tied to one object.
@@ -47,7 +47,10 @@ pub(crate) struct Found {
 
 impl Found {
     pub(crate) fn is_known(&self, call: u32) -> bool {
-        matches!(self.fates.get(call as usize), Some(Fate::Moves { .. } | Fate::Moved))
+        matches!(
+            self.fates.get(call as usize),
+            Some(CallOutcome::Moves { .. } | CallOutcome::Moved)
+        )
     }
 }
 
@@ -57,8 +60,8 @@ impl Calls {
         let one = self.all[one as usize].end;
         let other = self.all[other as usize].end;
         let pair = match (one.way, other.way) {
-            (Way::Writes, Way::Reads) => (one, other),
-            (Way::Reads, Way::Writes) => (other, one),
+            (CallKind::Writes, CallKind::Reads) => (one, other),
+            (CallKind::Reads, CallKind::Writes) => (other, one),
             _ => return,
         };
         *self.links.entry(pair).or_default() += 1;
@@ -100,7 +103,7 @@ impl Calls {
             by_number.entry(key).or_default().insert(*reader);
         }
         let ends = self.all.iter().map(|call| call.end);
-        let writers: BTreeSet<End> = ends.filter(|end| end.way == Way::Writes).collect();
+        let writers: BTreeSet<End> = ends.filter(|end| end.way == CallKind::Writes).collect();
         let linked: BTreeSet<End> = self.links.keys().map(|(writer, _)| *writer).collect();
         for writer in writers.difference(&linked) {
             let readers = by_number.get(&(self.ancestor(writer.task), writer.number));
@@ -115,20 +118,22 @@ impl Calls {
         let partners = self.partners();
         let mut streams: BTreeMap<End, Stream> = BTreeMap::new();
         for moment in &self.order {
-            let (Moment::Begins(at) | Moment::Sleeps(at) | Moment::Moves(at)) = *moment;
+            let (ObjectEvent::Begins(at) | ObjectEvent::Sleeps(at) | ObjectEvent::Moves(at)) =
+                *moment;
             let call = &self.all[at as usize];
             let reader = match call.end.way {
-                Way::Reads => Some(call.end),
-                Way::Writes => partners.get(&call.end).copied(),
-                Way::Polls => None,
+                CallKind::Reads => Some(call.end),
+                CallKind::Writes => partners.get(&call.end).copied(),
+                CallKind::Polls => None,
             };
             if let Some(reader) = reader {
                 streams.entry(reader).or_default().sees(*moment, call);
             }
         }
         let mut found = Found {
-            fates: vec![Fate::AsRecorded; self.all.len()],
-            calls: self.order.iter().filter(|one| matches!(one, Moment::Moves(_))).count() as u64,
+            fates: vec![CallOutcome::AsRecorded; self.all.len()],
+            calls: self.order.iter().filter(|one| matches!(one, ObjectEvent::Moves(_))).count()
+                as u64,
             ..Found::default()
         };
         found.unknown = found.calls;

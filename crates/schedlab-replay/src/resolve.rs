@@ -1,7 +1,7 @@
 //! The steps of a task once it is known which calls move bytes of an object: without the waits that the object makes
 //! superfluous, and with the bytes.
 
-use crate::moments::Fate;
+use crate::object_events::CallOutcome;
 use crate::objects::Found;
 use schedlab_model::Nanos;
 use schedlab_workload::demand::Step;
@@ -73,8 +73,8 @@ pub(crate) fn resolve(all: &[Step], within: &[Within], found: &Found) -> (Vec<St
     for (at, step) in all.iter().enumerate() {
         let own = within.next_if(|one| one.step == at).filter(|own| found.is_known(own.call));
         let moves = |call: u32| match found.fates[call as usize] {
-            Fate::Moves { object, bytes } => Some((object, bytes)),
-            Fate::AsRecorded | Fate::Moved => None,
+            CallOutcome::Moves { object, bytes } => Some((object, bytes)),
+            CallOutcome::AsRecorded | CallOutcome::Moved => None,
         };
         let step = match (*step, own) {
             (Step::Post(_), Some(Within { what: Part::Wait, .. })) => None,

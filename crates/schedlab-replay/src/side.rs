@@ -55,7 +55,7 @@ pub struct Side {
 
 /// Where two runs part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parting {
+pub struct Divergence {
     /// The time of the parting, since the recording began.
     pub at: Nanos,
     /// The CPU on which the runs part.
@@ -138,7 +138,7 @@ impl Side {
 /// The first moment at which two runs part: a CPU takes another task, or takes it at another time by more than
 /// `within`. `None` where they never do.
 #[must_use]
-pub fn parting(first: &Side, second: &Side, within: Nanos) -> Option<Parting> {
+pub fn parting(first: &Side, second: &Side, within: Nanos) -> Option<Divergence> {
     let turns = |side: &Side| -> Vec<(Cpu, Turn)> {
         let since = |at: Nanos| Nanos(at.0.saturating_sub(side.origin.0));
         side.turns.iter().map(|turn| (turn.cpu, Turn { at: since(turn.at), ..*turn })).collect()
@@ -151,5 +151,5 @@ pub fn parting(first: &Side, second: &Side, within: Nanos) -> Option<Parting> {
     let two = found.after;
     let Turn { at, cpu, .. } = one.into_iter().chain(two).min_by_key(|turn| turn.at)?;
     let next = |turn: Option<Turn>| turn.and_then(|turn| turn.next);
-    Some(Parting { at, cpu, first: next(one), second: next(two), agreed: found.equal as u64 })
+    Some(Divergence { at, cpu, first: next(one), second: next(two), agreed: found.equal as u64 })
 }

@@ -1,7 +1,7 @@
 //! What went through one object: whether all its writers are known, how much room it has, and which call moved what.
 
-use crate::calls::{Call, Way};
-use crate::moments::{Fate, Moment};
+use crate::calls::{Call, CallKind};
+use crate::object_events::{CallOutcome, ObjectEvent};
 use schedlab_workload::demand::Object;
 
 /// The room of a pipe.
@@ -13,7 +13,7 @@ const BEFORE: i64 = PIPE;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stream {
     pub(crate) calls: Vec<u32>,
-    /// Bytes of the calls that had begun to write, and of those that had ended.
+    /// Bytes of writes that began, and bytes of writes that returned.
     begun: i64,
     written: i64,
     read: i64,
@@ -33,25 +33,25 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    pub(crate) fn sees(&mut self, moment: Moment, call: &Call) {
+    pub(crate) fn sees(&mut self, moment: ObjectEvent, call: &Call) {
         let bytes = i64::try_from(call.bytes).unwrap_or(i64::MAX / 4);
         match (moment, call.end.way) {
-            (Moment::Begins(at), _) => {
+            (ObjectEvent::Begins(at), _) => {
                 if call.is_open {
                     self.open.get_or_insert(at);
                 }
                 return self.begun += bytes;
             }
-            (Moment::Sleeps(_), Way::Writes) => {
+            (ObjectEvent::Sleeps(_), CallKind::Writes) => {
                 return self.full.push(self.written - self.read + self.lack);
             }
-            (Moment::Sleeps(_), _) => {
+            (ObjectEvent::Sleeps(_), _) => {
                 return self.contradictions += i64::from(self.written + self.lack > self.read);
             }
-            (Moment::Moves(at), _) => self.calls.push(at),
+            (ObjectEvent::Moves(at), _) => self.calls.push(at),
         }
         self.of_socket |= call.of_socket;
-        if call.end.way == Way::Reads {
+        if call.end.way == CallKind::Reads {
             self.read += bytes;
             self.reads += 1;
         } else {
@@ -109,7 +109,7 @@ impl Stream {
     }
 
     /// Reads of what lay there at the start, and writes of what nobody reads any more, stay as recorded.
-    pub(crate) fn decide(&self, object: u32, all: &[Call], fates: &mut [Fate]) {
+    pub(crate) fn decide(&self, object: u32, all: &[Call], fates: &mut [CallOutcome]) {
         let mut before = self.lack;
         let mut left = self.read - self.lack.min(self.read);
         let mut taken = 0;
@@ -117,26 +117,26 @@ impl Stream {
             let call = &all[at as usize];
             let bytes = i64::try_from(call.bytes).unwrap_or(i64::MAX / 4);
             let moves = match call.end.way {
-                Way::Reads => {
+                CallKind::Reads => {
                     let old = before.min(bytes);
                     before -= old;
                     bytes - old
                 }
-                Way::Writes => {
+                CallKind::Writes => {
                     let new = left.min(bytes);
                     left -= new;
                     taken += new;
                     new
                 }
-                Way::Polls => 0,
+                CallKind::Polls => 0,
             };
             if let Some(bytes) = u32::try_from(moves).ok().filter(|bytes| *bytes > 0) {
-                fates[at as usize] = Fate::Moves { object, bytes };
+                fates[at as usize] = CallOutcome::Moves { object, bytes };
             }
         }
         if let Some((at, bytes)) = self.open.zip(u32::try_from(left).ok().filter(|left| *left > 0))
         {
-            fates[at as usize] = Fate::Moves { object, bytes };
+            fates[at as usize] = CallOutcome::Moves { object, bytes };
             taken += left;
         }
         debug_assert_eq!(taken + self.lack, self.read, "what is put is taken");

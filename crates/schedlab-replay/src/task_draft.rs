@@ -52,7 +52,7 @@ pub(crate) struct Draft {
     pub(crate) cpu: Cpu,
     /// The CPU of all its bursts; `None` once there were two.
     pub(crate) only_cpu: Option<Cpu>,
-    /// Up to when its burst is in the steps; `None` while it does not run.
+    /// The time up to which the current burst is already written as steps; `None` while the task does not run.
     pub(crate) cursor: Option<Nanos>,
     /// Overhead that the present burst contains and that was not subtracted yet.
     debt: u64,

@@ -302,7 +302,9 @@ impl Library {
     /// # Errors
     /// When it cannot be loaded, or has no such function.
     pub fn open(file: &Path, workers: usize, threads: Threads) -> Result<Self, RigError> {
-        let library = library::Executor::open(file)
+        #[expect(unsafe_code, reason = "the user names the library, and so trusts it")]
+        // SAFETY: a library that exports `schedlab_execute` keeps the contract of that function.
+        let library = unsafe { library::Executor::open(file) }
             .while_doing(format!("cannot load executor '{}'", file.display()))?;
         Ok(Self { library, name: format!("lib:{}", file.display()), workers, threads })
     }

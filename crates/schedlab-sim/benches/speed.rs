@@ -14,7 +14,7 @@ use schedlab_model::{Clock, CpuSet, Event, Topology, TraceInfo};
 use schedlab_sim::policy::{Cfs, CfsKnobs, Placer, PlacerKnobs};
 use schedlab_sim::{Config, Hardware, Step, World};
 use schedlab_trace::EventWriter;
-use schedlab_workload::placement::Surroundings;
+use schedlab_workload::placement::MachineProperties;
 use schedlab_workload::workloads;
 use std::path::Path;
 use std::time::Instant;
@@ -33,7 +33,7 @@ impl Ran {
     fn of(cpus: u16, load: &Load<'_>, sink: Sink) -> Self {
         let topology = Topology::flat(cpus);
         let allowed = CpuSet::first(cpus.into());
-        let around = Surroundings { topology, allowed, speed: 1_000, seed: 1 };
+        let around = MachineProperties { topology, allowed, speed: 1_000, seed: 1 };
         let options = load.options.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
         let mut plan = workloads::plan(load.workload, &options, &around).unwrap();
         let count = cpus.into();

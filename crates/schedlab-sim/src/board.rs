@@ -10,9 +10,7 @@ use schedlab_model::{Comm, Context, Pid, Place};
 pub trait Image {
     /// Where the memory begins that the image may use, and how many bytes it has.
     fn arena(&self) -> (u64, u64);
-    /// A word of the board.
     fn word(&self, at: usize) -> u64;
-    /// Sets a word of the board.
     fn set_word(&mut self, at: usize, value: u64);
     /// Enters the image, and returns when it comes back.
     fn enter(&mut self);
@@ -45,14 +43,12 @@ const TOUCHED: usize = ARENA + 4;
 const TEXT_BYTES: usize = ARENA + 5;
 const CODE_1000: usize = ARENA + 6;
 const CPUS_AT: usize = ARENA + 7;
-/// The words of a CPU.
 const CPU_WORDS: usize = 6;
 const TOUCHED_AT: usize = CPUS_AT + CPU_WORDS * CPUS;
 const DATA_AT: usize = TOUCHED_AT + CPUS;
 const RECORDS_AT: usize = DATA_AT + DATA;
 const TEXT_AT: usize = RECORDS_AT + RECORD_WORDS * RECORDS;
 
-/// The words of a board.
 pub const BOARD_WORDS: usize = TEXT_AT + TEXT / 8;
 
 /// Attributes of a task lie behind the mask of its CPUs.

@@ -18,7 +18,7 @@ pub use board::{BOARD_WORDS, Board, Image};
 use board::{ControlGroup, Preparation};
 pub use costs::{CostError, Costs};
 pub use machine::{
-    CPUS_MAX, Kernel, MachineFile, MakePolicy, Model, OfCode, Simulated, SimulatedPool,
+    CPUS_MAX, Kernel, Likeness, MachineFile, MakePolicy, Model, OfCode, Simulated, SimulatedPool,
 };
 pub use policy_view::{Class, CpuView, Hardware, Reservation, Scene, TaskId, TaskView};
 pub use world::{Config, Deadlock, Gap, Halt, Start, Step, TaskUsage, World};

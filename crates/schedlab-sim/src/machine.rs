@@ -11,6 +11,7 @@ mod errors;
 mod facts;
 mod file;
 mod groups;
+mod likeness;
 mod name;
 mod of_code;
 mod parts;
@@ -21,6 +22,7 @@ mod setting;
 mod tuned;
 
 pub use file::MachineFile;
+pub use likeness::Likeness;
 pub use of_code::OfCode;
 pub use pool::SimulatedPool;
 
@@ -35,7 +37,7 @@ use schedlab_model::{Affinity, AtStart, Clock, Fact, Nanos, Setting, TraceInfo};
 use schedlab_workload::jobs::Workers;
 use schedlab_workload::knobs;
 use schedlab_workload::measure::{Measuring, Shape};
-use schedlab_workload::placement::Surroundings;
+use schedlab_workload::placement::MachineProperties;
 use schedlab_workload::plan::{Placement, Plan, Policy};
 use schedlab_workload::{
     Full, Machine, MachineError, MachineName, Offers, Outcome, Output, Recording, RunSpec, Speed,
@@ -67,6 +69,16 @@ pub struct Simulated {
     board: Option<Board>,
 }
 
+/// A CPU's speed changes.
+#[derive(Clone, Copy)]
+struct SpeedChange {
+    /// Nanoseconds since the load began.
+    after: u64,
+    cpu: usize,
+    /// In millionths of full speed.
+    speed: u64,
+}
+
 /// A run that can begin.
 struct Prepared {
     plan: Plan,
@@ -74,8 +86,7 @@ struct Prepared {
     crew: Option<Arc<Workers>>,
     model: Model,
     hardware: Hardware,
-    /// Changes of speeds: since the load began, the CPU, millionths.
-    changes: Vec<(u64, usize, u64)>,
+    changes: Vec<SpeedChange>,
     grouping: Grouping,
     /// Whether tasks are of classes above the fair ones.
     above: bool,
@@ -163,7 +174,6 @@ impl Simulated {
         self
     }
 
-    /// What is simulated.
     #[must_use]
     pub fn model(&self) -> &Model {
         &self.model
@@ -176,7 +186,7 @@ impl Simulated {
 
     /// The plan of a spec, with what settings change in its tasks; and the machine that they leave.
     fn prepare(&self, spec: &RunSpec) -> Result<Prepared, MachineError> {
-        let around = Surroundings { speed: SPEED, ..self.offers.surroundings(spec.seed) };
+        let around = MachineProperties { speed: SPEED, ..self.offers.surroundings(spec.seed) };
         let own = plans_around(spec, &self.offers, &around)?.into_iter().next().flatten();
         let Some(mut plan) = own else {
             return Err(
@@ -331,7 +341,7 @@ impl Simulated {
         &self,
         speeds: &[Setting],
         hardware: &mut Hardware,
-    ) -> Result<Vec<(u64, usize, u64)>, MachineError> {
+    ) -> Result<Vec<SpeedChange>, MachineError> {
         let wrong = |why: String| self.refused("slow CPUs", &why);
         let (first, changes) = SpeedSettings::read_over_time(speeds).map_err(wrong)?;
         let cpus = hardware.cpus();
@@ -340,7 +350,8 @@ impl Simulated {
             false => Err(wrong(format!("unknown CPU {cpu} on this machine"))),
         };
         let changes = changes.iter().map(|change| {
-            Ok((change.after.0, there(change.cpu)?, u64::from(change.speed.millionths())))
+            let speed = u64::from(change.speed.millionths());
+            Ok(SpeedChange { after: change.after.0, cpu: there(change.cpu)?, speed })
         });
         let changes = changes.collect::<Result<Vec<_>, MachineError>>()?;
         for (cpu, speed) in first.speeds {
@@ -477,7 +488,7 @@ fn trace_info(model: &Model, world: &World, plan: &Plan) -> TraceInfo {
 }
 
 /// The name of the mark of a change: `speed 1 30%`.
-fn speed_mark((_, cpu, speed): &(u64, usize, u64)) -> String {
+fn speed_mark(SpeedChange { cpu, speed, .. }: &SpeedChange) -> String {
     let speed = u32::try_from(*speed).ok().and_then(Speed::from_millionths).unwrap_or(Speed::FULL);
     format!("speed {cpu} {speed}")
 }
@@ -520,7 +531,9 @@ impl Machine for Simulated {
             let why = "a kernel's own code performs one run in a process of its own";
             return Err(self.refused("run this", why));
         }
-        let of_fastest = |&(after, cpu, speed)| (after, cpu, hardware.speed_of(cpu, speed));
+        let of_fastest = |&SpeedChange { after, cpu, speed }: &SpeedChange| {
+            (after, cpu, hardware.speed_of(cpu, speed))
+        };
         let speeds: Vec<(u64, usize, u64)> = changes.iter().map(of_fastest).collect();
         let run =
             One { seed: spec.seed, repeat: spec.repeat, records: spec.record.is_some(), above };

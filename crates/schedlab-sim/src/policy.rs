@@ -173,7 +173,8 @@ pub trait Policy {
         false
     }
 
-    /// The next alarm that the policy wants to be set. An alarm cannot be taken back; the policy ignores it then.
+    /// The next alarm that the policy wants to be set. An alarm cannot be cancelled: the policy ignores one that it no
+    /// longer needs.
     fn take_alarm(&mut self) -> Option<Alarm> {
         None
     }

@@ -48,7 +48,7 @@ use schedlab_workload::plan::{Block, Placement, Plan, Task};
 use shared_objects::Shared;
 use slub::Memory;
 use std::collections::{BTreeMap, BTreeSet};
-use task::{Act, Body, Phase, Stand};
+use task::{Act, Body, Phase, TaskState};
 use timers::Timers;
 
 /// How a load begins.
@@ -117,7 +117,7 @@ pub enum Halt {
     /// All tasks sleep, and nobody can wake them.
     #[error(transparent)]
     Deadlock(#[from] Deadlock),
-    /// The kernel's own code stopped; what it said.
+    /// The kernel's own code aborted, with this message.
     #[error("{0}")]
     Kernel(String),
 }
@@ -783,7 +783,7 @@ fn cast(plan: &Plan, tasks: Vec<Task>, config: &Config) -> Cast {
     if rcu.is_some() {
         let act = Act::EndGrace;
         let phase = Phase::Enter;
-        let stand = Stand::Asleep;
+        let stand = TaskState::Asleep;
         let left = config.costs.rcu;
         bodies.push(Body { act, phase, left, stand, newborn: false, ..Body::new(None) });
         comms.push("rcu_preempt".to_owned());

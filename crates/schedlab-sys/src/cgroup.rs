@@ -170,8 +170,7 @@ pub fn here(controller: &str) -> Option<Hierarchy> {
     enabled.then_some(found)
 }
 
-/// Why [`here`] finds no controller `cpu`, with what helps where something does: under version 2 a login session has
-/// none as a rule.
+/// Why [`here`] finds no controller `cpu`, and what helps. Under version 2 a login session usually has none.
 #[must_use]
 pub fn why_no_cpu() -> String {
     match at_root("cpu") {

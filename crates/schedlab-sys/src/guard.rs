@@ -179,8 +179,8 @@ impl Guard {
         let started = crate::process::start_ticks(pid).unwrap_or(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = directory.join(format!("{pid}-{started}-{count}.journal"));
-        // Before the journal: killed in between, nobody would be there to remove it. A guardian without
-        // a journal has nothing to do.
+        // Started before the journal exists: if this process is killed in between, nobody else would remove the journal.
+        // A guardian without a journal has nothing to do.
         let post = Post::start(program, &path, locks)?;
         let journal = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path)?;
         let mut guard = Self { journal, path, steps: Vec::new(), next: 0, post };
@@ -380,7 +380,7 @@ fn ip(arguments: &[&str]) -> io::Result<()> {
     }
 }
 
-/// `ESRCH` unless `pid` is still the process that started then: pids are used again.
+/// `ESRCH` unless `pid` is still the process that started at `started`: the kernel reuses pids.
 fn same(pid: Pid, started: u64) -> io::Result<()> {
     match crate::process::start_ticks(pid) {
         Some(ticks) if ticks == started => Ok(()),

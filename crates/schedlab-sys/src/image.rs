@@ -1,8 +1,8 @@
 //! A program without a system, linked at a fixed address, mapped into this process and entered.
 //!
 //! The program and this process share a board of words. The program never calls us and never unwinds into us: it
-//! changes to stacks of its own and comes back. It may do to this process what it likes, so [`Image::load`] is
-//! for a process that does nothing else, and for programs that this user built.
+//! changes to stacks of its own and comes back. It can change all memory of this process, so [`Image::load`]
+//! is unsafe: use it in a process that does nothing else, for programs that this user built.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -86,9 +86,13 @@ impl Image {
     /// Maps a program, a board of `words` zeros, and `arena` bytes of memory that the program may use; pages of
     /// the arena cost nothing before they are used.
     ///
+    /// # Safety
+    /// At each [`Self::enter`] the program writes only to its segments, the board, the arena and stacks in these, and
+    /// comes back as C's ABI wants it.
+    ///
     /// # Errors
     /// When the file is no such program, its addresses are taken, or this process has an image already.
-    pub fn load(file: &[u8], words: usize, arena: usize) -> io::Result<Self> {
+    pub unsafe fn load(file: &[u8], words: usize, arena: usize) -> io::Result<Self> {
         use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect};
         let (segments, entry) = segments(file)?;
         if LOADED.swap(true, Ordering::SeqCst) {
@@ -124,7 +128,7 @@ impl Image {
         let board = fresh(words * 8, MapFlags::PRIVATE)?.cast::<u64>();
         let arena = fresh(arena, MapFlags::PRIVATE | MapFlags::NORESERVE)?;
         let entry: *const () = std::ptr::with_exposed_provenance(entry as usize);
-        // SAFETY: the entry lies in mapped code of the program, whose ABI is C's.
+        // SAFETY: the entry lies in mapped code of the program, whose ABI is C's, as the caller promises.
         let entry = unsafe { std::mem::transmute::<*const (), extern "C" fn(*mut u64)>(entry) };
         Ok(Self { entry, board, words, arena: arena.expose_provenance() as u64 })
     }
@@ -194,17 +198,20 @@ mod tests {
 
     #[test]
     fn an_image_is_entered_and_changes_its_board() {
-        let mut image = Image::load(&program(0x4000_0000), 4, 1 << 20).unwrap();
+        // SAFETY: the program writes one word of its board and returns.
+        let mut image = unsafe { Image::load(&program(0x4000_0000), 4, 1 << 20) }.unwrap();
         image.set_word(0, 40);
         image.enter();
         assert_eq!(image.word(0), 42);
-        let again = Image::load(&program(0x5000_0000), 4, 4_096).unwrap_err();
+        // SAFETY: as above.
+        let again = unsafe { Image::load(&program(0x5000_0000), 4, 4_096) }.unwrap_err();
         assert!(again.to_string().contains("already"), "{again}");
     }
 
     #[test]
     fn files_that_are_no_image_are_refused() {
-        let why = |file: &[u8]| Image::load(file, 4, 4_096).unwrap_err().to_string();
+        // SAFETY: nothing is entered.
+        let why = |file: &[u8]| unsafe { Image::load(file, 4, 4_096) }.unwrap_err().to_string();
         assert!(why(b"\x7fELF").contains("truncated"));
         assert!(why(&program(0x4000_0000)[..100]).contains("truncated"));
         assert!(why(&program(0x1000)).contains("may not lie"));

@@ -82,13 +82,16 @@ pub struct Executor {
 type Job<'a> = &'a (dyn Fn(u32, u32) + Sync);
 
 impl Executor {
-    /// Loads the library, and so runs the code of the file. What that code does rests on the file: a file in which the name
-    /// `schedlab_execute` stands says that it keeps the contract above. No other file is loaded.
+    /// Loads the library, and so runs the code of the file. A file in which the name `schedlab_execute` does not stand is
+    /// not loaded.
+    ///
+    /// # Safety
+    /// The library keeps the contract above, and what it runs when it is loaded is sound.
     ///
     /// # Errors
     /// When it cannot be loaded, has no function `schedlab_execute`, or speaks a newer version than [`ABI`]; and in a program
     /// whose file has capabilities: the library's code could raise them.
-    pub fn open(file: &Path) -> io::Result<Self> {
+    pub unsafe fn open(file: &Path) -> io::Result<Self> {
         if crate::capability::is_from_file() {
             let what = "the file of this program has capabilities (`setcap`), and a library would run inside it: \
                         use cmd:PROGRAM, or a copy of this program, which has none";
@@ -101,7 +104,7 @@ impl Executor {
             let what = "the file has no function `schedlab_execute`";
             return Err(io::Error::new(io::ErrorKind::InvalidData, what));
         }
-        // SAFETY: `name` is a string that ends in 0, and the file is made to be loaded.
+        // SAFETY: `name` is a string that ends in 0, and the file may be loaded, as the caller promises.
         let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if library.is_null() {
             return Err(loader_error());
@@ -204,7 +207,8 @@ mod tests {
     fn a_file_that_does_not_name_the_function_is_not_loaded() {
         let file = std::env::current_exe().unwrap().with_file_name("no-executor.so");
         std::fs::write(&file, b"\x7fELF\0schedlab_execute_at\0").unwrap();
-        let error = Executor::open(&file).unwrap_err();
+        // SAFETY: it is not loaded.
+        let error = unsafe { Executor::open(&file) }.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{error}");
         assert!(is_executor(b"\0schedlab_execute_at\0schedlab_execute\0"));
     }

@@ -14,13 +14,14 @@ pub fn mount(kind: &str, place: &Path) -> io::Result<()> {
 }
 
 /// Shows files in place of others to this process and to those that it starts: (file, in place of this one). It gets a
-/// mount namespace of its own; mounts of the machine still come in, and none of its own go out.
+/// mount namespace of its own; mounts of the machine still come in, and none of its own go out. With several threads, only
+/// the calling one sees them.
 ///
 /// # Errors
 /// Without CAP_SYS_ADMIN, or when a file is not there.
 pub fn show(places: &[(std::path::PathBuf, std::path::PathBuf)]) -> io::Result<()> {
     use rustix::mount::{MountPropagationFlags, mount_bind, mount_change};
-    // SAFETY: a new mount namespace concerns no memory. The caller has one thread, which becomes another program.
+    // SAFETY: a new mount namespace concerns no memory.
     if unsafe { libc::unshare(libc::CLONE_NEWNS) } != 0 {
         return Err(io::Error::last_os_error());
     }

@@ -16,7 +16,7 @@ use schedlab_model::{Cpu, Pid};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// The event that is observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,17 +150,26 @@ const IOC_SET_FILTER: Opcode = opcode::write::<*mut libc::c_char>(b'$', 6);
 pub struct Event {
     fd: OwnedFd,
     counts_lost: bool,
+    /// Whether the kernel writes its ring backwards.
+    is_backward: bool,
+    /// Whether its records have a ring: one of its own, or that of another event.
+    has_ring: bool,
 }
 
 impl Event {
     /// Opens `source` for all tasks on `cpu`, sampling every occurrence with its `CLOCK_MONOTONIC`
     /// time and raw bytes. `wakeup_bytes`: how full the ring gets before a poll wakes.
-    /// `backward`: the ring is written backwards and overwritten (see [`Ring::snapshot`]).
+    /// `is_backward`: the kernel writes its ring backwards, for an [`OverwriteRing`].
     ///
     /// # Errors
     /// `EACCES` or `EPERM` without the right to observe (see `perf_event_paranoid` and
     /// `CAP_PERFMON`), `ENODEV` when the CPU is offline, `EMFILE` with too few descriptors.
-    pub fn open(source: Source, cpu: Cpu, wakeup_bytes: u32, backward: bool) -> io::Result<Self> {
+    pub fn open(
+        source: Source,
+        cpu: Cpu,
+        wakeup_bytes: u32,
+        is_backward: bool,
+    ) -> io::Result<Self> {
         let (kind, config, extra) = match source {
             Source::Tracepoint(id) => (TYPE_TRACEPOINT, id, 0),
             Source::WithStack(id) => (TYPE_TRACEPOINT, id, FLAG_NO_USER_STACK),
@@ -184,7 +193,7 @@ impl Event {
             }
             Source::Tracepoint(_) | Source::Tasks => (0, 0),
         };
-        let backward = if backward { FLAG_WRITE_BACKWARD } else { 0 };
+        let backward = if is_backward { FLAG_WRITE_BACKWARD } else { 0 };
         let attr = Attr {
             kind,
             size: 128,
@@ -205,14 +214,15 @@ impl Event {
             clockid: libc::CLOCK_MONOTONIC,
             ..Attr::default()
         };
+        let event = |fd, counts_lost| Self { fd, counts_lost, is_backward, has_ring: false };
         match open(&attr, cpu) {
-            Ok(fd) => Ok(Self { fd, counts_lost: true }),
+            Ok(fd) => Ok(event(fd, true)),
             // Before Linux 6.0 an event cannot be asked for its losses; the ring still tells them. Before 5.12 mappings
             // tell no build ids.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
                 let flags = attr.flags & !FLAG_BUILD_ID;
                 let fd = open(&Attr { read_format: FORMAT_RUNNING, flags, ..attr }, cpu)?;
-                Ok(Self { fd, counts_lost: false })
+                Ok(event(fd, false))
             }
             Err(error) => Err(error),
         }
@@ -222,8 +232,11 @@ impl Event {
     ///
     /// # Errors
     /// `EINVAL` when the two cannot share a ring.
-    pub fn redirect(&self, other: &Self) -> io::Result<()> {
-        ioctl(&self.fd, IOC_SET_OUTPUT, other.fd.as_raw_fd() as libc::c_ulong)
+    pub fn redirect(&mut self, other: &Self) -> io::Result<()> {
+        // SAFETY: the request takes a descriptor.
+        unsafe { ioctl(&self.fd, IOC_SET_OUTPUT, other.fd.as_raw_fd() as libc::c_ulong) }?;
+        self.has_ring = true;
+        Ok(())
     }
 
     /// Passes only occurrences for which the kernel's filter expression holds (`prev_pid == 7`).
@@ -231,7 +244,8 @@ impl Event {
     /// # Errors
     /// `EINVAL` when the kernel cannot parse it for this tracepoint.
     pub fn filter(&self, expression: &std::ffi::CStr) -> io::Result<()> {
-        ioctl(&self.fd, IOC_SET_FILTER, expression.as_ptr() as libc::c_ulong)
+        // SAFETY: the request takes a string that ends in 0, and copies it.
+        unsafe { ioctl(&self.fd, IOC_SET_FILTER, expression.as_ptr() as libc::c_ulong) }
     }
 
     /// Starts the event: it writes records from now on.
@@ -239,7 +253,8 @@ impl Event {
     /// # Errors
     /// What the kernel refuses.
     pub fn enable(&self) -> io::Result<()> {
-        ioctl(&self.fd, IOC_ENABLE, 0)
+        // SAFETY: the request takes a number.
+        unsafe { ioctl(&self.fd, IOC_ENABLE, 0) }
     }
 
     /// Stops the event; records that are in the ring stay.
@@ -247,7 +262,8 @@ impl Event {
     /// # Errors
     /// What the kernel refuses.
     pub fn disable(&self) -> io::Result<()> {
-        ioctl(&self.fd, IOC_DISABLE, 0)
+        // SAFETY: the request takes a number.
+        unsafe { ioctl(&self.fd, IOC_DISABLE, 0) }
     }
 
     /// Number of records that did not fit into the ring so far; `None` if the kernel does not count
@@ -292,9 +308,10 @@ fn open_in_force(attr: &Attr, cpu: Cpu) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-fn ioctl(fd: &OwnedFd, request: Opcode, argument: libc::c_ulong) -> io::Result<()> {
-    // SAFETY: the requests used here take a plain number, a descriptor, or a NUL-terminated string
-    // that outlives the call.
+/// # Safety
+/// `argument` is what `request` takes: a number, a descriptor, or the address of a string that ends in 0.
+unsafe fn ioctl(fd: &OwnedFd, request: Opcode, argument: libc::c_ulong) -> io::Result<()> {
+    // SAFETY: as the caller promises.
     let result = unsafe { libc::ioctl(fd.as_raw_fd(), request as _, argument) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -303,13 +320,14 @@ fn ioctl(fd: &OwnedFd, request: Opcode, argument: libc::c_ulong) -> io::Result<(
 const DATA_HEAD: usize = 1024;
 const DATA_TAIL: usize = 1032;
 
-/// The mapped ring of an event, and of those redirected to it.
+/// The mapped memory of an event's ring, and the event that keeps it alive.
 #[derive(Debug)]
-pub struct Ring {
+struct Mapping {
     base: NonNull<u8>,
     header: usize,
+    /// Bytes of data, a multiple of 8.
     size: usize,
-    /// Keeps the event alive as long as its ring.
+    /// `None` only in tests.
     event: Option<OwnedFd>,
     /// For how long the event had counted at the last look. Time goes on for one that is enabled and has no CPU.
     counted: Option<u64>,
@@ -317,74 +335,110 @@ pub struct Ring {
     has_started: bool,
 }
 
-// SAFETY: the mapping belongs to this value alone on our side; the kernel's side is reached only
-// through the atomic head and tail.
-unsafe impl Send for Ring {}
-// SAFETY: a shared reference only reads: the counters atomically, and bytes that the kernel has
-// published. Releasing them takes a unique reference.
-unsafe impl Sync for Ring {}
+// SAFETY: nothing else of this process uses the mapping.
+unsafe impl Send for Mapping {}
+// SAFETY: a shared reference only reads words atomically.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps the ring of an event that has none. The kernel respects the tail of a ring that we can write, and writes
+    /// over all others.
+    fn new(event: &mut Event, bytes: usize, is_overwritten: bool) -> io::Result<Self> {
+        if event.has_ring || event.is_backward != is_overwritten {
+            let what = "the event has a ring already, or one of the other kind";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
+        let header = rustix::param::page_size();
+        let size = bytes.div_ceil(header).max(1).next_power_of_two() * header;
+        let fd = event.fd.try_clone()?;
+        let map = || map(Some(event.fd.as_fd()), header + size, is_overwritten);
+        let base = capability::with(Need::PerfEvents, map)?;
+        event.has_ring = true;
+        Ok(Self { base, header, size, event: Some(fd), counted: None, has_started: false })
+    }
+
+    /// The word at an offset, a multiple of 8.
+    fn word(&self, offset: usize) -> &AtomicU64 {
+        assert!(offset.is_multiple_of(8) && offset + 8 <= self.header + self.size, "it is mapped");
+        // SAFETY: the offset lies within the mapping.
+        let at = unsafe { self.base.as_ptr().add(offset) };
+        // SAFETY: the word is aligned, and the mapping lives as long as `self`. The kernel may write to it meanwhile,
+        // also in words or larger parts.
+        unsafe { AtomicU64::from_ptr(at.cast()) }
+    }
+
+    /// Bytes of the data from a position on, which may not wrap.
+    ///
+    /// # Safety
+    /// The kernel writes to none of them while the slice lives.
+    unsafe fn bytes(&self, position: u64, len: usize) -> &[u8] {
+        let start = self.place(position);
+        assert!(len <= self.size - start, "a slice does not wrap");
+        // SAFETY: `header + start` lies within the mapping.
+        let at = unsafe { self.base.as_ptr().add(self.header + start) };
+        // SAFETY: the range lies within the mapping, and nobody writes to it, as the caller promises.
+        unsafe { std::slice::from_raw_parts(at, len) }
+    }
+
+    fn place(&self, position: u64) -> usize {
+        usize::try_from(position % self.size as u64).expect("below the ring's size")
+    }
+
+    fn has_ended(&mut self) -> bool {
+        let counted = self.event.as_ref().and_then(|event| read_word(event, 1));
+        let counted = counted.unwrap_or_default();
+        let before = self.counted.replace(counted);
+        before == Some(counted) && (counted > 0 || self.has_started)
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        let len = self.header + self.size;
+        // SAFETY: base and length are those of our own mapping, which nothing points into any more.
+        let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), len) };
+    }
+}
+
+/// The ring of an event, and of those redirected to it. The kernel keeps what was not drained, and drops new records
+/// when the ring is full.
+#[derive(Debug)]
+pub struct Ring(Mapping);
 
 impl Ring {
-    /// Maps a ring of `bytes` (rounded up to a power of two pages) for `event`. `overwrite`: nobody
-    /// drains it, and the kernel writes over the oldest records (for events opened `backward`).
+    /// Maps a ring of `bytes`, rounded up to a power of two pages, for an event without a ring.
     ///
     /// # Errors
     /// `EPERM` when more memory would be locked than `perf_event_mlock_kb` and `RLIMIT_MEMLOCK`
-    /// allow; `ENOMEM`.
-    pub fn map(event: &Event, bytes: usize, overwrite: bool) -> io::Result<Self> {
-        let page = rustix::param::page_size();
-        let size = bytes.div_ceil(page).max(1).next_power_of_two() * page;
-        let fd = event.fd.try_clone()?;
-        let map = || map(Some(event.fd.as_fd()), page + size, overwrite);
-        let base = capability::with(Need::PerfEvents, map)?;
-        Ok(Self { base, header: page, size, event: Some(fd), counted: None, has_started: false })
+    /// allow; `ENOMEM`. An event that is backward, or has a ring.
+    pub fn map(event: &mut Event, bytes: usize) -> io::Result<Self> {
+        Mapping::new(event, bytes, false).map(Self)
     }
 
     /// Bytes of data that the ring holds at most.
     #[must_use]
     pub const fn size(&self) -> usize {
-        self.size
-    }
-
-    fn counter(&self, offset: usize) -> &AtomicU64 {
-        // SAFETY: the offset lies within the first page of the mapping.
-        let at = unsafe { self.base.as_ptr().add(offset) };
-        // SAFETY: both counters are aligned u64s that the kernel and we only touch atomically, and
-        // the mapping lives as long as `self`.
-        unsafe { AtomicU64::from_ptr(at.cast()) }
-    }
-
-    fn bytes(&self, position: u64, len: usize) -> &[u8] {
-        let start = usize::try_from(position % self.size as u64).expect("below the ring's size");
-        debug_assert!(start + len <= self.size, "a slice does not wrap");
-        // SAFETY: `header + start` lies within the mapping.
-        let at = unsafe { self.base.as_ptr().add(self.header + start) };
-        // SAFETY: the range lies within the mapping, and the kernel does not write between tail and
-        // head while the tail is ours.
-        unsafe { std::slice::from_raw_parts(at, len) }
+        self.0.size
     }
 
     /// How many bytes wait to be read.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        let head = self.counter(DATA_HEAD).load(Ordering::Acquire);
-        let tail = self.counter(DATA_TAIL).load(Ordering::Relaxed);
-        usize::try_from(head.wrapping_sub(tail)).unwrap_or(self.size).min(self.size)
+        let head = self.0.word(DATA_HEAD).load(Ordering::Acquire);
+        let tail = self.0.word(DATA_TAIL).load(Ordering::Relaxed);
+        usize::try_from(head.wrapping_sub(tail)).unwrap_or(self.0.size).min(self.0.size)
     }
 
     /// Notes that the event was enabled: if it does not count from now on, it has ended. One that was opened while its CPU
     /// went out of use never begins.
     pub const fn start(&mut self) {
-        self.has_started = true;
+        self.0.has_started = true;
     }
 
     /// Whether the event has ended before the last such look: the kernel ends it when its CPU goes out of use, for good.
     /// One that was stopped looks the same. Interrupts its CPU.
     pub fn has_ended(&mut self) -> bool {
-        let counted = self.event.as_ref().and_then(|event| read_word(event, 1));
-        let counted = counted.unwrap_or_default();
-        let before = self.counted.replace(counted);
-        before == Some(counted) && (counted > 0 || self.has_started)
+        self.0.has_ended()
     }
 
     /// Hands all waiting bytes to `sink`, in one or (at the wrap) two pieces, then releases them.
@@ -397,49 +451,68 @@ impl Ring {
         if waiting == 0 {
             return Ok(0);
         }
-        let tail = self.counter(DATA_TAIL).load(Ordering::Relaxed);
-        let start = usize::try_from(tail % self.size as u64).expect("below the ring's size");
-        let first = waiting.min(self.size - start);
-        sink(self.bytes(tail, first))?;
+        let tail = self.0.word(DATA_TAIL).load(Ordering::Relaxed);
+        let first = waiting.min(self.0.size - self.0.place(tail));
+        // SAFETY: the kernel does not write between tail and head. Only this value moves the tail: no event has two
+        // rings, and this function has the value for itself.
+        sink(unsafe { self.0.bytes(tail, first) })?;
         if first < waiting {
-            sink(self.bytes(tail + first as u64, waiting - first))?;
+            // SAFETY: as above.
+            sink(unsafe { self.0.bytes(tail.wrapping_add(first as u64), waiting - first) })?;
         }
-        self.counter(DATA_TAIL).store(tail + waiting as u64, Ordering::Release);
+        let tail = tail.wrapping_add(waiting as u64);
+        self.0.word(DATA_TAIL).store(tail, Ordering::Release);
         Ok(waiting)
-    }
-
-    /// Copies a ring that is written backwards: newest record first, as far as records are whole.
-    /// The events should be disabled, else the oldest may be overwritten meanwhile.
-    #[must_use]
-    pub fn snapshot(&self) -> Vec<u8> {
-        let head = self.counter(DATA_HEAD).load(Ordering::Acquire);
-        let start = usize::try_from(head % self.size as u64).expect("below the ring's size");
-        let mut all = self.bytes(head, self.size - start).to_vec();
-        all.extend_from_slice(self.bytes(0, start));
-        // The head counts down from zero, so its negation is what was ever written.
-        let written = usize::try_from(head.wrapping_neg()).unwrap_or(usize::MAX);
-        all.truncate(written.min(self.size));
-        all
     }
 }
 
 impl AsFd for Ring {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.event.as_ref().expect("only tests map a ring without an event").as_fd()
+        self.0.event.as_ref().expect("only tests map a ring without an event").as_fd()
     }
 }
 
-impl Drop for Ring {
-    fn drop(&mut self) {
-        let len = self.header + self.size;
-        // SAFETY: base and length are those of our own mapping, which nothing points into any more.
-        let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), len) };
+/// The ring of a backward event, and of those redirected to it. Nobody drains it: the kernel writes over the oldest
+/// records.
+#[derive(Debug)]
+pub struct OverwriteRing(Mapping);
+
+impl OverwriteRing {
+    /// Maps a ring of `bytes`, rounded up to a power of two pages, for a backward event without a ring.
+    ///
+    /// # Errors
+    /// As [`Ring::map`]; an event that is not backward.
+    pub fn map(event: &mut Event, bytes: usize) -> io::Result<Self> {
+        Mapping::new(event, bytes, true).map(Self)
+    }
+
+    /// As [`Ring::has_ended`].
+    pub fn has_ended(&mut self) -> bool {
+        self.0.has_ended()
+    }
+
+    /// Copies the ring: newest record first, as far as records are whole. Disable the events before: records that the
+    /// kernel writes meanwhile may be torn.
+    #[must_use]
+    pub fn snapshot(&self) -> Vec<u8> {
+        let head = self.0.word(DATA_HEAD).load(Ordering::Relaxed);
+        fence(Ordering::Acquire);
+        // Records are multiples of 8 bytes long.
+        let first = self.0.place(head) & !7;
+        let words = (first..self.0.size).chain(0..first).step_by(8);
+        let mut all = Vec::with_capacity(self.0.size);
+        for at in words {
+            all.extend(self.0.word(self.0.header + at).load(Ordering::Relaxed).to_ne_bytes());
+        }
+        // The head counts down from zero, so its negation is what was ever written.
+        let written = usize::try_from(head.wrapping_neg()).unwrap_or(usize::MAX);
+        all.truncate(written.min(self.0.size));
+        all
     }
 }
 
 fn map(fd: Option<BorrowedFd<'_>>, len: usize, overwrite: bool) -> io::Result<NonNull<u8>> {
     use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
-    // The kernel respects the tail of a ring that we can write, and writes over all others.
     let write = if overwrite { ProtFlags::empty() } else { ProtFlags::WRITE };
     let access = ProtFlags::READ | write;
     let at = match fd {
@@ -455,10 +528,10 @@ fn map(fd: Option<BorrowedFd<'_>>, len: usize, overwrite: bool) -> io::Result<No
 mod tests {
     use super::*;
 
-    /// A ring without an event: the test plays the kernel.
-    fn fake(size: usize) -> Ring {
+    /// The memory of a ring without an event: the test plays the kernel.
+    fn fake(size: usize) -> Mapping {
         let header = rustix::param::page_size();
-        Ring {
+        Mapping {
             base: map(None, header + size, false).unwrap(),
             header,
             size,
@@ -468,9 +541,9 @@ mod tests {
         }
     }
 
-    fn write(ring: &Ring, position: u64, bytes: &[u8]) {
+    fn write(ring: &Mapping, position: u64, bytes: &[u8]) {
         for (at, byte) in (position..).zip(bytes) {
-            let index = ring.header + usize::try_from(at).unwrap() % ring.size;
+            let index = ring.header + ring.place(at);
             // SAFETY: the index lies within the mapping.
             let at = unsafe { ring.base.as_ptr().add(index) };
             // SAFETY: the test's mapping is writable and nobody else's.
@@ -490,30 +563,30 @@ mod tests {
 
     #[test]
     fn what_wraps_comes_in_two_pieces_and_is_released() {
-        let mut ring = fake(4096);
-        ring.counter(DATA_HEAD).store(4094, Ordering::Release);
+        let mut ring = Ring(fake(4096));
+        ring.0.word(DATA_HEAD).store(4094, Ordering::Release);
         assert_eq!(drained(&mut ring).concat().len(), 4094);
-        write(&ring, 4094, b"abcdef");
-        ring.counter(DATA_HEAD).store(4100, Ordering::Release);
+        write(&ring.0, 4094, b"abcdef");
+        ring.0.word(DATA_HEAD).store(4100, Ordering::Release);
         assert_eq!(drained(&mut ring), [b"ab".to_vec(), b"cdef".to_vec()]);
-        assert_eq!(ring.counter(DATA_TAIL).load(Ordering::Acquire), 4100);
+        assert_eq!(ring.0.word(DATA_TAIL).load(Ordering::Acquire), 4100);
         assert!(drained(&mut ring).is_empty());
     }
 
     #[test]
     fn a_sink_that_fails_leaves_the_bytes() {
-        let mut ring = fake(4096);
-        ring.counter(DATA_HEAD).store(16, Ordering::Release);
+        let mut ring = Ring(fake(4096));
+        ring.0.word(DATA_HEAD).store(16, Ordering::Release);
         assert!(ring.drain(&mut |_| Err(io::Error::other("disk full"))).is_err());
         assert_eq!(ring.waiting(), 16);
     }
 
     #[test]
     fn a_backward_ring_is_read_from_its_head() {
-        let ring = fake(4096);
-        let head = 0u64.wrapping_sub(4100);
-        write(&ring, head % 4096, b"newest");
-        ring.counter(DATA_HEAD).store(head, Ordering::Release);
+        let ring = OverwriteRing(fake(4096));
+        let head = 0u64.wrapping_sub(4104);
+        write(&ring.0, head % 4096, b"newest");
+        ring.0.word(DATA_HEAD).store(head, Ordering::Release);
         let bytes = ring.snapshot();
         assert_eq!((&bytes[..6], bytes.len()), (b"newest".as_slice(), 4096));
     }
@@ -521,5 +594,58 @@ mod tests {
     #[test]
     fn a_cpu_that_is_not_there_is_an_error() {
         assert!(Event::open(Source::Tasks, Cpu(9_999), 1, false).is_err());
+    }
+
+    /// An event of this machine; `None` where the test may not observe.
+    fn event(is_backward: bool) -> Option<Event> {
+        match Event::open(Source::Tasks, Cpu(0), 1, is_backward) {
+            Ok(event) => Some(event),
+            Err(error) => {
+                println!("MISSING: perf events: {error}");
+                None
+            }
+        }
+    }
+
+    #[test]
+    fn an_event_has_one_ring_of_its_own_kind() {
+        let (Some(mut forward), Some(mut backward)) = (event(false), event(true)) else { return };
+        let refused = |error: io::Error| assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        refused(OverwriteRing::map(&mut forward, 4096).unwrap_err());
+        refused(Ring::map(&mut backward, 4096).unwrap_err());
+        let ring = Ring::map(&mut forward, 4096).unwrap();
+        refused(Ring::map(&mut forward, 4096).unwrap_err());
+        drop(ring);
+        refused(Ring::map(&mut forward, 4096).unwrap_err());
+    }
+
+    #[test]
+    fn an_event_that_shares_a_ring_cannot_map_it_again() {
+        let (Some(mut leader), Some(mut other)) = (event(false), event(false)) else { return };
+        let _ring = Ring::map(&mut leader, 4096).unwrap();
+        other.redirect(&leader).unwrap();
+        assert!(Ring::map(&mut other, 4096).is_err());
+    }
+
+    #[test]
+    fn records_of_new_tasks_come_by_both_kinds_of_rings() {
+        let (Some(mut forward), Some(mut backward)) = (event(false), event(true)) else { return };
+        let mut ring = Ring::map(&mut forward, 1 << 16).unwrap();
+        let overwritten = OverwriteRing::map(&mut backward, 4096).unwrap();
+        let began = std::time::Instant::now();
+        let is_written = |ring: &OverwriteRing| !ring.snapshot().is_empty();
+        forward.enable().unwrap();
+        backward.enable().unwrap();
+        // The events are those of CPU 0 alone.
+        while ring.waiting() == 0 || !is_written(&overwritten) {
+            assert!(began.elapsed().as_secs() < 60, "no task began on CPU 0");
+            let body = || crate::sched::set_affinity(Pid(0), &[Cpu(0)].into_iter().collect());
+            std::thread::spawn(move || body().unwrap()).join().unwrap();
+        }
+        backward.disable().unwrap();
+        let newest = overwritten.snapshot();
+        let size = usize::from(u16::from_ne_bytes([newest[6], newest[7]]));
+        assert!(size >= record::HEADER && size <= newest.len(), "{size} of {}", newest.len());
+        assert!(drained(&mut ring).concat().len() >= record::HEADER);
     }
 }

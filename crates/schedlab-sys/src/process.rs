@@ -44,19 +44,23 @@ pub fn limit_files(command: &mut Command, bytes: u64) {
     unsafe { command.pre_exec(before_exec) };
 }
 
-/// Lets the command keep open descriptors of ours: it holds a lock or a pipe with us until it ends.
-pub(crate) fn hand_down<'f>(command: &mut Command, fds: impl Iterator<Item = BorrowedFd<'f>>) {
-    let numbers: Vec<i32> = fds.map(|fd| fd.as_raw_fd()).collect();
+/// Lets the command keep copies of open descriptors of ours: it holds a lock or a pipe with us until it ends. So does
+/// `command` itself.
+///
+/// # Errors
+/// With too many open files.
+pub(crate) fn hand_down<'f>(
+    command: &mut Command,
+    fds: impl Iterator<Item = BorrowedFd<'f>>,
+) -> io::Result<()> {
+    let copies = fds.map(|fd| fd.try_clone_to_owned()).collect::<io::Result<Vec<OwnedFd>>>()?;
     let keep = move || {
-        for &number in &numbers {
-            // SAFETY: the caller starts the command while it has the descriptors open.
-            let fd = unsafe { BorrowedFd::borrow_raw(number) };
-            rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::empty())?;
-        }
-        Ok(())
+        let inherit = |fd: &OwnedFd| rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::empty());
+        copies.iter().try_for_each(inherit).map_err(Into::into)
     };
     // SAFETY: between fork and exec only system calls are made and nothing is allocated.
     unsafe { command.pre_exec(keep) };
+    Ok(())
 }
 
 /// The exit code that a shell would show: the child's own, or 128 + the signal that killed it.

@@ -201,7 +201,7 @@ pub fn get(thread: Pid) -> io::Result<Attributes> {
     if result == 0 { Attributes::from_raw(&raw) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Tries `SCHED_DEADLINE` on a thread that ends then.
+/// Tries `SCHED_DEADLINE` on a short-lived thread.
 ///
 /// # Errors
 /// As [`set`]: `EPERM` without the right or bound to a part of a root domain, `EBUSY` when the
@@ -224,7 +224,7 @@ fn deadline() -> Attributes {
     Policy::Deadline { runtime: ms(1), deadline: ms(100), period: ms(100) }.into()
 }
 
-/// Tries utilisation clamps that change nothing, on a thread that ends then.
+/// Tries utilisation clamps that change nothing, on a short-lived thread.
 ///
 /// # Errors
 /// `EOPNOTSUPP` where the kernel was built without them, `E2BIG` where it is older than 5.3.

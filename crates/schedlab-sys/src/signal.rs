@@ -52,7 +52,7 @@ pub fn caught() -> Option<i32> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Came {
+pub struct ReceivedSignal {
     pub signal: i32,
     /// Whether the terminal sent it, so that children in the foreground got it too; otherwise a
     /// process sent it.
@@ -64,23 +64,26 @@ pub struct Came {
 /// # Errors
 /// When the signal cannot be ignored.
 pub fn ignore(signal: i32) -> io::Result<()> {
-    install(signal, libc::SIG_IGN)
+    // SAFETY: it is an action.
+    unsafe { install(signal, libc::SIG_IGN) }
 }
 
 type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
 
 fn handle(signal: i32) -> io::Result<()> {
-    install(signal, handler as Handler as libc::sighandler_t)
+    // SAFETY: the handler only does what one may do: it stores to atomics, writes to a descriptor, exits.
+    unsafe { install(signal, handler as Handler as libc::sighandler_t) }
 }
 
-fn install(signal: i32, action: libc::sighandler_t) -> io::Result<()> {
+/// # Safety
+/// `action` is `SIG_IGN`, `SIG_DFL` or a [`Handler`] that does only what a handler may do (signal-safety(7)).
+unsafe fn install(signal: i32, action: libc::sighandler_t) -> io::Result<()> {
     // SAFETY: an all-zero sigaction is a valid value: no flags, empty mask.
     let mut new: libc::sigaction = unsafe { std::mem::zeroed() };
     new.sa_sigaction = action;
     // System calls that were interrupted go on; who must wake polls the descriptor.
     new.sa_flags = libc::SA_RESTART | libc::SA_SIGINFO;
-    // SAFETY: `new` is a valid action, and our handler only does what a handler may: it stores to
-    // atomics, writes to a descriptor, exits.
+    // SAFETY: `new` is a valid action, as the caller promises.
     let result = unsafe { libc::sigaction(signal, &raw const new, std::ptr::null_mut()) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -134,14 +137,14 @@ impl Signals {
     /// Takes the signals that came since the last call, each once: afterwards the descriptor is readable only when
     /// another comes. What was typed stands first.
     #[must_use]
-    pub fn take(self) -> Vec<Came> {
+    pub fn take(self) -> Vec<ReceivedSignal> {
         // Before the bits: a signal in between is taken now, and wakes once more for nothing.
         let _ = rustix::io::read(self.fd(), &mut [0u8; 8]);
         let of = |came: &AtomicU32, typed| {
             let bits = came.swap(0, Ordering::AcqRel);
             (1..32)
                 .filter(move |signal| bits >> signal & 1 == 1)
-                .map(move |signal| Came { signal, typed })
+                .map(move |signal| ReceivedSignal { signal, typed })
         };
         of(&TYPED, true).chain(of(&SENT, false)).collect()
     }
@@ -161,7 +164,7 @@ mod tests {
         while readable().unwrap() == [false] {
             assert!(began.elapsed().as_secs() < 60, "it never came");
         }
-        assert_eq!(signals.take(), [Came { signal: libc::SIGHUP, typed: false }]);
+        assert_eq!(signals.take(), [ReceivedSignal { signal: libc::SIGHUP, typed: false }]);
         assert_eq!((readable().unwrap(), signals.take()), (vec![false], Vec::new()));
         assert_eq!(signals.caught(), Some(libc::SIGHUP));
     }

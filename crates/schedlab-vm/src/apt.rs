@@ -61,7 +61,7 @@ impl Apt {
             option("Dir::State::lists", scratch.join("lists").display().to_string()),
             option("Dir::Cache", scratch.display().to_string()),
         ]);
-        // Root's apt-get gives up its rights where its user `_apt` can reach the folder, and decides that by itself.
+        // As root, apt-get decides by itself whether it works as its user `_apt`: it does if `_apt` can reach the folder.
         run(apt.command("apt-get").args(["-q", "update"]), "fetching package lists")?;
         Ok(apt)
     }

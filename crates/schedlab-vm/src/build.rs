@@ -12,7 +12,7 @@ mod source_tree;
 
 pub use config::{Choice, PLACEBO_MAX};
 pub use make::make_in;
-pub use source_tree::Workshop;
+pub use source_tree::SourceTree;
 
 use crate::VmError;
 use crate::cache::{self, Making};
@@ -64,7 +64,7 @@ pub struct Built {
 /// # Errors
 /// When a tool, the source or space is missing, the configuration cannot be had, or the compiler fails.
 pub fn build(wanted: &Wanted) -> Result<Built, VmError> {
-    wanted.choice.check().map_err(setting)?;
+    wanted.choice.check().map_err(|(key, value, why)| setting(key, value, why))?;
     let tree = Path::new(&wanted.source);
     let is_tree = tree.join("Kconfig").is_file();
     let name = name(wanted, tree)?;
@@ -75,11 +75,11 @@ pub fn build(wanted: &Wanted) -> Result<Built, VmError> {
     }
     if let Some(patch) = wanted.patch.as_ref().filter(|_| is_tree) {
         let why = "apply it to your tree yourself".to_owned();
-        return Err(setting(("patch", patch.display().to_string(), why)));
+        return Err(setting("patch", patch.display().to_string(), why));
     }
     check_tools(wanted.choice.ext)?;
     let until = clock::monotonic() + wanted.limit;
-    let mut workshop = Workshop::enter(&wanted.source, is_tree.then_some(tree), until)?;
+    let mut workshop = SourceTree::enter(&wanted.source, is_tree.then_some(tree), until)?;
     // Another build of the same kernel may have ended while we waited.
     if is_kept() {
         return Ok(Built { name, new: false });
@@ -101,7 +101,7 @@ pub fn build(wanted: &Wanted) -> Result<Built, VmError> {
 }
 
 /// Puts the image and its configuration into a folder.
-fn keep(workshop: &Workshop, choice: &Choice, made: &Path) -> Result<(), VmError> {
+fn keep(workshop: &SourceTree, choice: &Choice, made: &Path) -> Result<(), VmError> {
     let doing = |what: &str| format!("keeping the kernel's {what}");
     for (from, to) in [("vmlinux", "vmlinux"), (".config", "config")] {
         // Plain: a new folder, renamed when it is whole.
@@ -117,7 +117,7 @@ fn keep(workshop: &Workshop, choice: &Choice, made: &Path) -> Result<(), VmError
     Ok(())
 }
 
-fn setting((key, value, why): (&str, String, String)) -> VmError {
+fn setting(key: &str, value: String, why: String) -> VmError {
     VmError::Setting { key: key.to_owned(), value, why }
 }
 
@@ -129,7 +129,7 @@ fn name(wanted: &Wanted, tree: &Path) -> Result<String, VmError> {
     let name = wanted.name.clone().unwrap_or_else(default);
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if !name.starts_with(|c: char| c.is_ascii_alphanumeric()) || !name.chars().all(fits) {
-        return Err(setting(("name", name, "use letters, digits, -, _ and .".to_owned())));
+        return Err(setting("name", name, "use letters, digits, -, _ and .".to_owned()));
     }
     Ok(name)
 }
@@ -163,7 +163,7 @@ pub fn find_tools<'t>(
 }
 
 /// Makes the configuration, and checks that the kernel took it.
-fn configure(workshop: &Workshop, choice: &Choice, until: Nanos) -> Result<(), VmError> {
+fn configure(workshop: &SourceTree, choice: &Choice, until: Nanos) -> Result<(), VmError> {
     let wanted = choice.lines();
     let objects = workshop.objects();
     let all = objects.join("wanted.config");

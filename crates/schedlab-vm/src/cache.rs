@@ -173,7 +173,7 @@ impl Making {
 
     /// Gives `made`, a folder in it, its name. Another that was faster stays.
     pub(crate) fn finish(self, made: &Path) -> Result<PathBuf, VmError> {
-        // Packages and the user's mask decide about what is in it; nobody else comes in.
+        // Files inside have the modes that packages and the umask gave them, so the folder itself is closed to others.
         let closed = std::fs::set_permissions(made, Permissions::from_mode(0o700));
         match closed.and_then(|()| std::fs::rename(made, &self.wanted)) {
             Err(_) if self.wanted.is_dir() => {}

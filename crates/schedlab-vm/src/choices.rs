@@ -137,7 +137,6 @@ pub enum Case {
 }
 
 impl Choice {
-    /// What kind of choice it is.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         match self.situation.asked {

@@ -14,36 +14,47 @@ pub(crate) struct Archive {
     entries: u32,
 }
 
+/// The numbers of a device file.
+#[derive(Clone, Copy)]
+struct Device {
+    major: u32,
+    minor: u32,
+}
+
+impl Device {
+    const NONE: Self = Self { major: 0, minor: 0 };
+}
+
 impl Archive {
     /// A folder; folders above it must be there.
     pub(crate) fn folder(&mut self, path: &str) {
-        self.entry(path, FOLDER, (0, 0), &[]);
+        self.entry(path, FOLDER, Device::NONE, &[]);
     }
 
     /// A file that can be executed.
     pub(crate) fn file(&mut self, path: &str, content: &[u8]) {
-        self.entry(path, PROGRAM, (0, 0), content);
+        self.entry(path, PROGRAM, Device::NONE, content);
     }
 
     /// Adds a character device.
     pub(crate) fn device(&mut self, path: &str, major: u32, minor: u32) {
-        self.entry(path, CHARACTER_DEVICE, (major, minor), &[]);
+        self.entry(path, CHARACTER_DEVICE, Device { major, minor }, &[]);
     }
 
     /// The bytes of the archive.
     pub(crate) fn finish(mut self) -> Vec<u8> {
-        self.entry("TRAILER!!!", 0, (0, 0), &[]);
+        self.entry("TRAILER!!!", 0, Device::NONE, &[]);
         self.bytes
     }
 
-    fn entry(&mut self, path: &str, mode: u32, device: (u32, u32), content: &[u8]) {
+    fn entry(&mut self, path: &str, mode: u32, device: Device, content: &[u8]) {
         self.entries += 1;
         let name = path.trim_start_matches('/');
         let size = u32::try_from(content.len()).expect("a file of an initramfs is below 4 GiB");
         let links = if mode == FOLDER { 2 } else { 1 };
         let length = u32::try_from(name.len() + 1).expect("names are short");
         let fields =
-            [self.entries, mode, 0, 0, links, 0, size, 0, 0, device.0, device.1, length, 0];
+            [self.entries, mode, 0, 0, links, 0, size, 0, 0, device.major, device.minor, length, 0];
         self.bytes.extend_from_slice(b"070701");
         for field in fields {
             self.bytes.extend_from_slice(format!("{field:08x}").as_bytes());

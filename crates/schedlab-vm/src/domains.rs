@@ -47,7 +47,7 @@ pub(crate) fn check(request: &Request, domains: &[Vec<Domain>]) -> Result<(), Vm
     Ok(())
 }
 
-/// What differs in the domains of one CPU: the setting with its value, and why.
+/// The setting of the request that the guest's domains of one CPU contradict, with its value and the reason.
 fn wrong(request: &Request, cpu: usize, told: &[&Domain]) -> Option<(&'static str, u32, String)> {
     let cpus = request.cpus;
     let Arrangement { sockets, threads, nodes } = request.topology;

@@ -53,7 +53,6 @@ impl FromStr for Clock {
 /// How CPUs share hardware. The CPUs of a socket share its last-level cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arrangement {
-    /// The number of sockets.
     pub(crate) sockets: u32,
     /// Hardware threads of each core.
     pub(crate) threads: u32,
@@ -115,7 +114,6 @@ impl Arrangement {
 pub struct Request {
     /// The kernel: a path, or a name that [`crate::Kernel::find`] knows.
     pub(crate) kernel: String,
-    /// The number of CPUs.
     pub(crate) cpus: u32,
     /// How they are arranged.
     pub(crate) topology: Arrangement,

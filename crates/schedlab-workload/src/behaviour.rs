@@ -152,7 +152,7 @@ pub enum Op {
     AwaitPost(SemaphoreId),
     /// Run where and how the plan's place says, from now on.
     Place(PlaceId),
-    /// Start another task of these: [`Done::Full`] where as many as the plan has are alive.
+    /// Start one more task of this fork. [`Done::Full`] if as many are alive as the plan allows.
     Fork(ForkId),
     /// Give up the CPU, staying runnable.
     Yield,

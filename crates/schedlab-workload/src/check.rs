@@ -1,7 +1,7 @@
 //! What can be said against a run before anything is started.
 
 use crate::options::OptionError;
-use crate::placement::Surroundings;
+use crate::placement::MachineProperties;
 use crate::plan::Plan;
 use crate::workloads::{self, PlanError};
 use crate::{MachineError, Offers, RunSpec, WorkloadSpec};
@@ -35,17 +35,19 @@ pub fn plans_of(spec: &RunSpec, offers: &Offers) -> Result<Vec<Option<Plan>>, Ma
 pub fn plans_around(
     spec: &RunSpec,
     offers: &Offers,
-    around: &Surroundings,
+    around: &MachineProperties,
 ) -> Result<Vec<Option<Plan>>, MachineError> {
     let beside =
         |why: String| refused(offers, &spec.workload, OptionError::new("beside", why).into());
     spec.check_labels().map_err(beside)?;
     let own = check_one(&spec.workload, offers, around);
     let refuse = |error: PlanError| refused(offers, &spec.workload, error);
-    let mut plans = vec![own.map_err(|wrong| wrong.told(refuse))?];
+    let mut plans = vec![own.map_err(|wrong| wrong.machine_error(refuse))?];
     for one in &spec.beside {
         let told = |error: PlanError| beside(format!("{}: {error}", one.label));
-        plans.push(check_one(&one.workload, offers, around).map_err(|wrong| wrong.told(told))?);
+        plans.push(
+            check_one(&one.workload, offers, around).map_err(|wrong| wrong.machine_error(told))?,
+        );
     }
     Ok(plans)
 }
@@ -56,7 +58,7 @@ enum Wrong {
 }
 
 impl Wrong {
-    fn told(self, plan: impl FnOnce(PlanError) -> MachineError) -> MachineError {
+    fn machine_error(self, plan: impl FnOnce(PlanError) -> MachineError) -> MachineError {
         match self {
             Self::Plan(error) => plan(error),
             Self::Machine(error) => error,
@@ -67,7 +69,7 @@ impl Wrong {
 fn check_one(
     workload: &WorkloadSpec,
     offers: &Offers,
-    around: &Surroundings,
+    around: &MachineProperties,
 ) -> Result<Option<Plan>, Wrong> {
     let plan = match workload {
         WorkloadSpec::Command { .. } => None,

@@ -10,6 +10,7 @@
 //! [`workloads::plan`] makes a [`plan::Plan`] of a workload's name and its options.
 
 mod behaviour;
+pub mod calibrate;
 mod check;
 pub mod demand;
 pub mod getopt;

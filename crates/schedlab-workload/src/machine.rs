@@ -1,7 +1,7 @@
 //! The traits of machine and output. They lie below their implementers, so that a host, a simulator,
 //! a virtual machine and a fake in the tests are the same to everything above.
 
-use crate::placement::Surroundings;
+use crate::placement::MachineProperties;
 use crate::{Recorded, RunSpec};
 use schedlab_model::{
     CpuSet, Event, Fact, Knob, MachineFacts, Metric, Nanos, Topology, TraceInfo, Warning,
@@ -38,10 +38,10 @@ pub struct Offers {
 impl Offers {
     /// The machine for a plan that is only checked: its speed is 1, since nothing is calibrated.
     #[must_use]
-    pub fn surroundings(&self, seed: u64) -> Surroundings {
+    pub fn surroundings(&self, seed: u64) -> MachineProperties {
         let topology = self.topology.clone();
         let allowed = self.allowed.clone();
-        Surroundings { topology, allowed, speed: 1, seed }
+        MachineProperties { topology, allowed, speed: 1, seed }
     }
 }
 

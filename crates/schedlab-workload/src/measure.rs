@@ -47,7 +47,7 @@ pub trait Tasks {
 
 /// What a look at a run gives.
 #[derive(Debug, Default)]
-pub struct Look {
+pub struct Observation {
     /// A sentence for the user.
     pub note: Option<&'static str>,
     /// What was measured so far, where it is due.
@@ -128,8 +128,8 @@ impl Measuring {
 
     /// Looks at the tasks; `end` is when they will be stopped. Once a second it counts the rate, and
     /// where they are due it reports an interval or starts the figures anew.
-    pub fn look(&mut self, now: Nanos, end: Nanos, tasks: &dyn Tasks) -> Look {
-        let mut look = Look::default();
+    pub fn look(&mut self, now: Nanos, end: Nanos, tasks: &dyn Tasks) -> Observation {
+        let mut look = Observation::default();
         if now >= self.last_second + SECOND {
             look.second = true;
             self.count_second(now, tasks);

@@ -113,7 +113,7 @@ pub fn metric(name: &str) -> Metric {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::placement::Surroundings;
+    use crate::placement::MachineProperties;
     use crate::workloads::{CATALOGUE, plan};
     use schedlab_model::{CpuSet, Topology};
     use std::collections::BTreeMap;
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn every_workload_measures_what_the_registry_says() {
-        let around = Surroundings {
+        let around = MachineProperties {
             allowed: CpuSet::first(4),
             topology: Topology::flat(4),
             speed: 1_000_000,

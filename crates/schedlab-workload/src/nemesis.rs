@@ -20,7 +20,7 @@
 //! ```
 
 use crate::link::{RawNet, link_of};
-use crate::requested_speed::{Settling, Wish};
+use crate::requested_speed::{RequestedSpeed, Settling};
 use crate::{Link, Speed};
 use schedlab_model::{Cpu, Nanos};
 use schedlab_stats::Random;
@@ -103,7 +103,7 @@ pub struct Cluster {
 }
 
 /// A node, as far as links and faults know it.
-pub(crate) struct Seat {
+pub(crate) struct NodeInfo {
     pub(crate) name: String,
     pub(crate) wired: bool,
     /// Of its first CPU.
@@ -134,7 +134,7 @@ pub(crate) struct RawEvent {
     fail: Option<String>,
     recover: Option<String>,
     node: Option<String>,
-    speed: Option<Spanned<Wish>>,
+    speed: Option<Spanned<RequestedSpeed>>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -179,7 +179,7 @@ pub(crate) struct RawNemesis {
 }
 
 pub(crate) fn cluster(
-    nodes: &[Seat],
+    nodes: &[NodeInfo],
     links: Vec<RawLink>,
     events: Vec<RawEvent>,
     nemesis: Option<&RawNemesis>,
@@ -212,7 +212,7 @@ fn time(text: &str) -> Result<Nanos, String> {
     text.parse().map_err(|error: schedlab_model::NanosError| error.to_string())
 }
 
-fn pair(names: &[String; 2], nodes: &[Seat]) -> Result<Pair, String> {
+fn pair(names: &[String; 2], nodes: &[NodeInfo]) -> Result<Pair, String> {
     let [a, b] = names;
     if a == b {
         return Err(format!("{a} and {b} are one node: a link is between two"));
@@ -226,7 +226,7 @@ fn pair(names: &[String; 2], nodes: &[Seat]) -> Result<Pair, String> {
     Ok(Pair::new(a, b))
 }
 
-fn named<'n>(name: &str, nodes: &'n [Seat]) -> Result<&'n Seat, String> {
+fn named<'n>(name: &str, nodes: &'n [NodeInfo]) -> Result<&'n NodeInfo, String> {
     nodes.iter().find(|node| node.name == name).ok_or_else(|| {
         let names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
         format!("unknown node {name}: use {}", names.join(", "))
@@ -235,7 +235,7 @@ fn named<'n>(name: &str, nodes: &'n [Seat]) -> Result<&'n Seat, String> {
 
 fn happening(
     raw: RawEvent,
-    nodes: &[Seat],
+    nodes: &[NodeInfo],
     settling: &Settling<'_, '_>,
 ) -> Result<Happening, String> {
     let net = RawNet { rate: raw.rate, delay: raw.delay, loss: raw.loss };
@@ -266,7 +266,7 @@ fn happening(
 }
 
 /// Draws faults and their ends. Nothing is drawn twice at a time: what is cut is not cut again before it heals.
-fn drawn(raw: &RawNemesis, nodes: &[Seat]) -> Result<Vec<Event>, String> {
+fn drawn(raw: &RawNemesis, nodes: &[NodeInfo]) -> Result<Vec<Event>, String> {
     let every = time(&raw.every)?;
     let lasts = time(&raw.lasts)?;
     let until = time(&raw.until)?;
@@ -276,7 +276,7 @@ fn drawn(raw: &RawNemesis, nodes: &[Seat]) -> Result<Vec<Event>, String> {
     if until.0 / every.0 > 100_000 {
         return Err(format!("faults every {every} until {until} are too many: 100000 at most"));
     }
-    let wired: Vec<&Seat> = nodes.iter().filter(|node| node.wired).collect();
+    let wired: Vec<&NodeInfo> = nodes.iter().filter(|node| node.wired).collect();
     let mut pairs = Vec::new();
     for (index, a) in wired.iter().enumerate() {
         pairs.extend(wired[index + 1..].iter().map(|b| Pair::new(&a.name, &b.name)));

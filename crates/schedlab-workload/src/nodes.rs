@@ -26,8 +26,8 @@
 
 use crate::link::{RawNet, link_of};
 pub use crate::nemesis::Change;
-use crate::nemesis::{self, Cluster, RawEvent, RawLink, RawNemesis, Seat};
-use crate::requested_speed::{OfClock, Settling, Wish};
+use crate::nemesis::{self, Cluster, NodeInfo, RawEvent, RawLink, RawNemesis};
+use crate::requested_speed::{OfClock, RequestedSpeed, Settling};
 use crate::{Assignment, Link, Noise, Speed, Speeds, speeds};
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid};
 use serde::Deserialize;
@@ -127,9 +127,9 @@ struct File {
 struct RawNode {
     name: String,
     cpus: CpuSet,
-    speed: Option<Spanned<Wish>>,
+    speed: Option<Spanned<RequestedSpeed>>,
     #[serde(default)]
-    speeds: BTreeMap<String, Spanned<Wish>>,
+    speeds: BTreeMap<String, Spanned<RequestedSpeed>>,
     #[serde(default)]
     commands: Vec<RawCommand>,
     #[serde(default)]
@@ -158,7 +158,7 @@ enum RawCommand {
 #[serde(deny_unknown_fields)]
 struct RawStep {
     at: String,
-    speed: Option<Spanned<Wish>>,
+    speed: Option<Spanned<RequestedSpeed>>,
     #[serde(default)]
     fail: bool,
     #[serde(default)]
@@ -202,13 +202,13 @@ pub fn parse(text: &str, of_clock: OfClock<'_>) -> Result<NodesFile, NodesError>
         let node = node(raw, &settling).map_err(|why| NodesError(format!("node {name}: {why}")))?;
         read.nodes.push(node);
     }
-    let seat = |node: &Node| Seat {
+    let seat = |node: &Node| NodeInfo {
         name: node.name.clone(),
         wired: node.net.is_some(),
         speed: node.speeds.values().next().copied(),
         cpu: node.speeds.keys().next().copied().unwrap_or_default(),
     };
-    let seats: Vec<Seat> = read.nodes.iter().map(seat).collect();
+    let seats: Vec<NodeInfo> = read.nodes.iter().map(seat).collect();
     let nemesis = file.nemesis.as_ref();
     let cluster = nemesis::cluster(&seats, file.link, file.event, nemesis, &settling);
     read.cluster = cluster.map_err(NodesError)?;

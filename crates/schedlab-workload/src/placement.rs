@@ -65,7 +65,7 @@ pub const COMMON: &[OptionDoc] = &[
 
 /// The machine as far as plans depend on it.
 #[derive(Clone, Debug)]
-pub struct Surroundings {
+pub struct MachineProperties {
     /// The CPUs of the machine, and what they share.
     pub topology: Topology,
     /// Those that the load may use.
@@ -122,7 +122,7 @@ pub(crate) fn place(
     tasks: &mut [Task],
     roles: &[String],
     options: &Options,
-    surroundings: &Surroundings,
+    surroundings: &MachineProperties,
 ) -> Result<(), OptionError> {
     let parsed = |name: &'static str, separator| {
         if options.is_given(name) && options.text(name).trim().is_empty() {
@@ -214,7 +214,7 @@ fn slice(text: &str) -> Result<schedlab_model::Nanos, OptionError> {
 pub(crate) fn allowed(
     option: &str,
     text: &str,
-    surroundings: &Surroundings,
+    surroundings: &MachineProperties,
 ) -> Result<CpuSet, OptionError> {
     let set: CpuSet = text
         .parse()
@@ -262,7 +262,7 @@ fn spread(
     tasks: &mut [Task],
     word: &str,
     cpus: &[(Option<usize>, CpuSet)],
-    surroundings: &Surroundings,
+    surroundings: &MachineProperties,
 ) {
     let whole = match cpus.iter().find(|(role, _)| role.is_none()) {
         Some((_, set)) => set.clone(),
@@ -313,17 +313,20 @@ mod tests {
 
     /// Two sockets with a node each, two LLCs in each, of two cores with two CPUs: the siblings of CPU n
     /// are n and n + 8, as Linux numbers them.
-    fn around() -> Surroundings {
+    fn around() -> MachineProperties {
         let place = |cpu: u16| {
             let core = u32::from(cpu % 8);
             Place { cpu: Cpu(cpu), core, llc: core / 2, node: core / 4, socket: core / 4 }
         };
         let topology = Topology::new((0..16).map(place).collect());
-        Surroundings { topology, allowed: CpuSet::first(16), speed: 1, seed: 1 }
+        MachineProperties { topology, allowed: CpuSet::first(16), speed: 1, seed: 1 }
     }
 
     /// A messenger and two workers in each of five groups, placed by these options.
-    fn placed(given: &[(&str, &str)], around: &Surroundings) -> Result<Vec<Task>, OptionError> {
+    fn placed(
+        given: &[(&str, &str)],
+        around: &MachineProperties,
+    ) -> Result<Vec<Task>, OptionError> {
         let given = given.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         let options = Options::new(&[COMMON], &given)?;
         let task = |index: u32| {

@@ -11,7 +11,7 @@ pub(crate) type OfClock<'m> = &'m dyn Fn(&str, Cpu) -> Result<Speed, String>;
 
 /// A speed as a file asks for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Wish {
+pub(crate) enum RequestedSpeed {
     /// A part of full speed.
     Part(Speed),
     /// A clock, as it is written.
@@ -25,10 +25,10 @@ pub(crate) struct Settling<'f, 'm> {
 
 impl Settling<'_, '_> {
     /// The part of the full speed of a CPU that a wish is. An error names the line and what it says.
-    pub(crate) fn settle(&self, wish: &Spanned<Wish>, cpu: Cpu) -> Result<Speed, String> {
+    pub(crate) fn settle(&self, wish: &Spanned<RequestedSpeed>, cpu: Cpu) -> Result<Speed, String> {
         match wish.get_ref() {
-            Wish::Part(speed) => Ok(*speed),
-            Wish::Clock(asked) => (self.of_clock)(asked, cpu).map_err(|why| {
+            RequestedSpeed::Part(speed) => Ok(*speed),
+            RequestedSpeed::Clock(asked) => (self.of_clock)(asked, cpu).map_err(|why| {
                 let before = self.text.get(..wish.span().start).unwrap_or_default();
                 format!("line {}: speed '{asked}': {why}", before.matches('\n').count() + 1)
             }),
@@ -42,7 +42,7 @@ pub fn is_clock(text: &str) -> bool {
     text.contains("MHz") || text.contains("GHz")
 }
 
-impl<'de> Deserialize<'de> for Wish {
+impl<'de> Deserialize<'de> for RequestedSpeed {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = text(deserializer)?;
         match is_clock(&text) {

@@ -39,7 +39,6 @@ impl Speed {
         self.0
     }
 
-    /// As a fraction of one.
     #[must_use]
     pub fn fraction(self) -> f64 {
         f64::from(self.0) / f64::from(WHOLE)

@@ -11,7 +11,7 @@ mod simple;
 mod spinlock;
 
 use crate::options::{OptionDoc, OptionError, Options};
-use crate::placement::{COMMON, Surroundings, place};
+use crate::placement::{COMMON, MachineProperties, place};
 use crate::plan::Plan;
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub struct Workload {
     pub about: &'static str,
     /// Its options, beside those that all take.
     pub options: &'static [OptionDoc],
-    build: fn(&Options, &Surroundings) -> Result<Plan, OptionError>,
+    build: fn(&Options, &MachineProperties) -> Result<Plan, OptionError>,
 }
 
 /// All workloads, in the order of the help.
@@ -70,7 +70,7 @@ pub fn find(name: &str) -> Result<&'static Workload, PlanError> {
 pub fn plan(
     name: &str,
     given: &BTreeMap<String, String>,
-    surroundings: &Surroundings,
+    surroundings: &MachineProperties,
 ) -> Result<Plan, PlanError> {
     let workload = find(name)?;
     let options = Options::new(&[workload.options, COMMON], given)?;

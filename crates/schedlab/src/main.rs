@@ -1,7 +1,7 @@
 //! The command `schedlab`: options, help, exit codes, and the wiring of machines.
 //!
-//! Nothing is measured, read or drawn here: each subcommand (one file under `commands/`) turns what
-//! was typed into a call of a library, and prints what came back. First of all, capabilities of the
+//! Libraries measure, read, draw, search and infer. Each subcommand (one file under `commands/`) turns
+//! what was typed into calls of them, and prints what came back. First of all, capabilities of the
 //! program's file leave force ([`schedlab_sys::capability`]). Before the options are looked at,
 //! two things are decided by name: the hidden entries by which the program re-executes itself (the
 //! load child and the guardian), and the names of other tools under which it may be called.

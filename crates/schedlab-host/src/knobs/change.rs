@@ -113,8 +113,8 @@ impl Changes {
         !self.files.is_empty() || self.group.is_some()
     }
 
-    /// Takes the lock of each knob of the machine that is to be changed: two that changed one at once would put
-    /// each other's value back, and measure it.
+    /// Takes the lock of each knob of the machine that is to be changed. Two processes that changed one knob at the same
+    /// time would measure and restore each other's value.
     ///
     /// # Errors
     /// When another process holds one, or a lock cannot be made.

@@ -28,7 +28,7 @@ const CONTROL: usize = 6 * LINE;
 const TASK: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stand {
+pub(super) enum TaskState {
     /// It was not started, or has not said that it is ready.
     Absent,
     /// It works or is about to.
@@ -303,11 +303,11 @@ impl Arena {
         words[1].store(2, Release);
     }
 
-    pub(super) fn stand(&self, task: usize) -> Stand {
+    pub(super) fn stand(&self, task: usize) -> TaskState {
         match self.task(task)[1].load(Acquire) {
-            0 => Stand::Absent,
-            1 => Stand::Ready,
-            _ => Stand::Ended,
+            0 => TaskState::Absent,
+            1 => TaskState::Ready,
+            _ => TaskState::Ended,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Figures that only this machine can tell, and its tasks as measuring sees them.
 
-use super::arena::{Arena, Stand};
+use super::arena::{Arena, TaskState};
 use schedlab_model::{Better, Metric, Nanos, Pid, Unit, Usage};
 use schedlab_sys::task::{self, Resources};
 use schedlab_workload::Figure;
@@ -59,7 +59,7 @@ impl Tasks for LoadTasks<'_> {
     }
 
     fn ended(&self, task: usize) -> Option<(Nanos, Usage)> {
-        if self.arena.stand(task) != Stand::Ended {
+        if self.arena.stand(task) != TaskState::Ended {
             return None;
         }
         let (at, usage, _) = self.arena.end(task);

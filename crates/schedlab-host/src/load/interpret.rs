@@ -746,7 +746,7 @@ mod tests {
                 });
             }
         });
-        assert!(crew.told().is_ok() && run.verify().is_ok(), "{:?}", run.verify());
+        assert!(crew.outcome().is_ok() && run.verify().is_ok(), "{:?}", run.verify());
         assert_eq!(run.spans().len(), 60);
     }
 }

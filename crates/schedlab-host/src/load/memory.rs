@@ -13,8 +13,8 @@ const SCALAR: f64 = 3.0;
 
 /// One block as a task sees it.
 pub(super) enum Memory {
-    /// Three matrices, one after another. Atomics also where only one task writes: the compiler then
-    /// keeps every load and store that the naive loop has.
+    /// Three matrices, one after another. Their words are atomic even if only one task writes them: so the compiler
+    /// keeps every load and store of the naive loop.
     Matrices { words: Words, side: usize },
     /// Bytes that are shared.
     Page(&'static [AtomicU8]),

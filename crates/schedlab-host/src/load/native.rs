@@ -181,7 +181,7 @@ mod tests {
     use schedlab_model::{Nanos, Topology};
     use schedlab_sys::allocation::allocations;
     use schedlab_workload::measure::Copied;
-    use schedlab_workload::placement::Surroundings;
+    use schedlab_workload::placement::MachineProperties;
     use schedlab_workload::plan::{Plan, Task};
     use schedlab_workload::workloads;
     use std::sync::Barrier;
@@ -201,7 +201,7 @@ mod tests {
         });
         let topology = Topology::flat(1);
         let allowed = [schedlab_model::Cpu(0)].into_iter().collect();
-        let around = Surroundings { topology, allowed, speed: 1, seed: 1 };
+        let around = MachineProperties { topology, allowed, speed: 1, seed: 1 };
         workloads::plan("hackbench", &options.collect(), &around).unwrap()
     }
 

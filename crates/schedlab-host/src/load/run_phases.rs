@@ -2,7 +2,7 @@
 //!
 //! While tasks work this is the only other thread, and it wakes once a second.
 
-use super::arena::{Arena, Stand};
+use super::arena::{Arena, TaskState};
 use super::child_report::LoadReport;
 use super::child_request::Part;
 use super::figures::{self, LoadTasks};
@@ -234,7 +234,7 @@ impl Run {
 
     fn threads(&self) -> Vec<(Pid, Comm)> {
         let shape = self.measuring.shape();
-        let there = (0..shape.tasks()).filter(|&task| self.arena.stand(task) != Stand::Absent);
+        let there = (0..shape.tasks()).filter(|&task| self.arena.stand(task) != TaskState::Absent);
         let comm = |task: usize| process::comm_of(shape.comm(task).as_bytes());
         there.map(|task| (self.arena.thread(task), comm(task))).collect()
     }
@@ -336,7 +336,7 @@ impl Run {
             });
         }
         for task in 0..shape.tasks() {
-            if self.arena.stand(task) != Stand::Ended {
+            if self.arena.stand(task) != TaskState::Ended {
                 continue;
             }
             let (_, _, error) = self.arena.end(task);

@@ -1,6 +1,6 @@
 //! Starts the tasks of a plan as threads or processes, and waits for their end.
 
-use super::arena::{Arena, Stand};
+use super::arena::{Arena, TaskState};
 use super::interpret::{End, Interpreter, Stage};
 use super::memory;
 use super::native::Native;
@@ -153,7 +153,7 @@ impl Stage for TaskStage<'_> {
         let Some(idle_task) = locked(&self.common.forked.idle[fork as usize]) else {
             return Done::Full;
         };
-        // Counted before it is there: who forks has not ended, so the run does not end between.
+        // Counted before it exists. The task that forks has not ended, so the run cannot end in between.
         self.common.arena.expected().fetch_add(1, AcqRel);
         let common = self.common.clone();
         let life = move || {
@@ -294,7 +294,7 @@ impl StartedTasks {
                 continue;
             };
             let (_, index) = self.children.swap_remove(at);
-            if reaped.code != 0 || self.arena.stand(index) != Stand::Ended {
+            if reaped.code != 0 || self.arena.stand(index) != TaskState::Ended {
                 self.killed.push((index, reaped.code));
             }
         }
@@ -317,7 +317,7 @@ impl StartedTasks {
         }
         if self.children.is_empty() {
             for index in 0..self.arena.task_slots() {
-                if self.arena.stand(index) == Stand::Ready {
+                if self.arena.stand(index) == TaskState::Ready {
                     task::nudge(this, self.arena.thread(index));
                 }
             }

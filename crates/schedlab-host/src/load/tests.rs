@@ -5,7 +5,7 @@ use super::arena::Arena;
 use super::start_tasks::StartedTasks;
 use schedlab_model::{Cpu, Nanos, Topology};
 use schedlab_sys::allocation::{Counting, allocations};
-use schedlab_workload::placement::Surroundings;
+use schedlab_workload::placement::MachineProperties;
 use schedlab_workload::{Behaviour, Done, Instruments, Op, workloads};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::*};
@@ -53,7 +53,7 @@ fn watch(line: &str) -> (u64, u64) {
     });
     let topology = Topology::flat(1);
     let allowed = [Cpu(0)].into_iter().collect();
-    let around = Surroundings { topology, allowed, speed: 1_000, seed: 1 };
+    let around = MachineProperties { topology, allowed, speed: 1_000, seed: 1 };
     let mut plan = workloads::plan(name, &options.collect(), &around).unwrap();
     let arena = Arc::new(Arena::new(&plan).unwrap());
     let told = Arc::new((AtomicU64::new(0), AtomicU64::new(0)));

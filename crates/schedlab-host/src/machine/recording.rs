@@ -1,6 +1,6 @@
 //! The recording of a run, from before its load to the trace with its marks.
 
-use crate::load_process::store;
+use crate::load_reports::store;
 use crate::marks;
 use schedlab_model::{Better, Metric, Nanos, Unit, Warning};
 use schedlab_record::{self as record, Recorder};

@@ -1,7 +1,8 @@
 //! A run whose load is a command of the user's.
 
 use super::recording::RunRecording;
-use crate::load_process::{GRACE, store};
+use crate::load_process::GRACE;
+use crate::load_reports::store;
 use crate::run_settings::RunSettings;
 use crate::{load, marks};
 use schedlab_model::{Better, Metric, Nanos, Pid, Setting, Unit};

@@ -2,43 +2,37 @@
 
 use super::clamp::Clamp;
 use super::frequency::{Domain, PITCH, Setting};
-use super::group::{members, processes};
+use super::group::{Group, members, processes};
 use super::helper_process::HelperProcess;
 use super::hogs::{Burning, HogProcess};
-use super::node_groups::{Wants, Zone};
+use super::node_groups::{GroupNeeds, NodeGroups};
 use super::quota::Quota;
 use super::stop::{Limiter, Limits};
 use super::weight::{Grouping, Weight};
 use super::{Grid, Method, Node, Plan, SlowError, Speed, Speeds, Support};
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid};
-use schedlab_sys::cgroup::{self, Version};
+use schedlab_sys::cgroup::Version;
 use schedlab_sys::clock;
 use schedlab_sys::guard::Guard;
 use std::path::PathBuf;
 
-/// What holds one node's tasks at its speed.
 #[derive(Debug)]
-pub(super) enum Hold {
+pub(super) enum NodeControl {
     /// Its CPUs are slowed, for all tasks there.
     Cpus,
-    /// A limiter looks at its processes.
     Stop(Limiter),
-    /// Its group has a weight.
     Weight(Weight),
-    /// Its group has a budget.
     Quota(Quota),
     /// The kernel gives a burner its part of the CPU.
     Deadline(HogProcess),
-    /// Its group's load is clamped.
     Uclamp(Clamp),
 }
 
 /// A node's groups and what is in force on them.
 #[derive(Debug)]
 pub(super) struct Held {
-    pub(super) zone: Zone,
-    pub(super) hold: Hold,
-    /// The groups that its tasks enter.
+    pub(super) zone: NodeGroups,
+    pub(super) hold: NodeControl,
     pub(super) groups: Vec<PathBuf>,
 }
 
@@ -52,14 +46,8 @@ impl Held {
         guard: &mut Guard,
     ) -> Result<Self, SlowError> {
         let method = plan.method;
-        let grouped = matches!(
-            method,
-            Method::Quota
-                | Method::Weight
-                | Method::WeightPerCpu
-                | Method::WeightPinned
-                | Method::Uclamp
-        );
+        // Of the methods that bind, `deadline` alone slows the CPU and not the command.
+        let grouped = method.binds() && method.is_for_command();
         let bind = match node.bind || method.binds() {
             true => node.cpus(),
             false => CpuSet::new(),
@@ -69,12 +57,12 @@ impl Held {
             || node.attach_groups.iter().find_map(|dir| processes(dir).first().copied());
         let attached = node.attach.first().copied().or_else(in_groups);
         let keep = attached.or(plan.request.keep.then_some(us));
-        let wants = Wants { cpu: grouped || plan.request.heavy, bind, keep };
+        let wants = GroupNeeds { cpu: grouped || plan.request.heavy, bind, keep };
         let attaches = !node.attach.is_empty() || !node.attach_groups.is_empty();
         // Without root only our own children can be moved; the one that runs already is limited where it is.
         let zone = match attaches && !support.root {
-            true => Zone::default(),
-            false => Zone::create(name, &wants, support, guard)?,
+            true => NodeGroups::default(),
+            false => NodeGroups::create(name, &wants, support, guard)?,
         };
         let speed = node.speeds.values().next().copied().unwrap_or(Speed::FULL);
         let mut groups = zone.groups.clone();
@@ -86,27 +74,27 @@ impl Held {
         let cpu =
             || zone.cpu.as_ref().ok_or_else(|| SlowError::Missing("no CPU controller".into()));
         let hold = match method {
-            Method::Hogs | Method::Freq | Method::Gov => Hold::Cpus,
-            Method::Stop => Hold::Stop(Limiter::new(speed, Limits::Each, node.speeds.len())),
+            Method::Hogs | Method::Freq | Method::Gov => NodeControl::Cpus,
+            Method::Stop => NodeControl::Stop(Limiter::new(speed, Limits::Each, node.speeds.len())),
             Method::StopGroup => {
                 let together = Limits::Together(zone.count().cloned());
                 let limiter = Limiter::new(speed, together, node.speeds.len());
-                Hold::Stop(match zone.freezer().filter(|_| zone.is_unified()) {
+                NodeControl::Stop(match zone.freezer().filter(|_| zone.is_unified()) {
                     Some(freezer) => limiter.freezing(freezer, guard)?,
                     None => limiter,
                 })
             }
             Method::Quota => {
                 let request = &plan.request;
-                Hold::Quota(Quota::apply(
+                NodeControl::Quota(Quota::apply(
                     cpu()?,
                     speed,
                     request.quota_period(),
                     request.quota_burst,
                 )?)
             }
-            Method::Uclamp => Hold::Uclamp(Clamp::apply(&cpu()?.1, speed)?),
-            Method::Deadline => Hold::Deadline(burner(plan, node, &zone, support, guard)?),
+            Method::Uclamp => NodeControl::Uclamp(Clamp::apply(&cpu()?.dir, speed)?),
+            Method::Deadline => NodeControl::Deadline(burner(plan, node, &zone, support, guard)?),
             Method::Weight | Method::WeightPerCpu | Method::WeightPinned => {
                 let grouping =
                     if method == Method::WeightPerCpu { Grouping::PerCpu } else { Grouping::One };
@@ -114,9 +102,9 @@ impl Held {
                 let speeds = &node.speeds;
                 let weight = Weight::apply(top, speeds, grouping, &wants, support, guard)?;
                 // Tasks enter the node's part of the group, and the group itself elsewhere.
-                groups.retain(|group| *group != top.1);
+                groups.retain(|group| *group != top.dir);
                 groups.push(weight.tasks.clone());
-                Hold::Weight(weight)
+                NodeControl::Weight(weight)
             }
         };
         Ok(Self { zone, hold, groups })
@@ -126,7 +114,7 @@ impl Held {
     pub(super) fn processes(&self, roots: &[Pid]) -> Vec<Pid> {
         match &self.hold {
             // Version 2 has one group for all, and tasks are not beside their burners in it.
-            Hold::Weight(weight) if self.zone.is_unified() => members(&weight.tasks),
+            NodeControl::Weight(weight) if self.zone.is_unified() => members(&weight.tasks),
             _ => self.zone.members_or_family(roots),
         }
     }
@@ -134,34 +122,33 @@ impl Held {
     /// CPU time that its tasks have used: by the counter of their group, else as far as the living ones tell. `None`
     /// where the counter cannot be read.
     pub(super) fn used(&self, processes: &[Pid]) -> Option<Nanos> {
-        let Some((version, dir)) = self.zone.count() else {
+        let Some(group) = self.zone.count() else {
             let of = |pid: &Pid| clock::cpu_of(*pid).map(|used| used.0);
             return Some(Nanos(processes.iter().filter_map(of).sum()));
         };
-        let all = cgroup::usage(*version, dir).ok()?;
+        let within = |dir| Group { version: group.version, dir }.usage();
+        let all = group.usage()?;
         // Where one hierarchy holds all, burners lie beside the tasks or below them.
         match &self.hold {
-            Hold::Weight(weight) if weight.tasks.starts_with(dir) => {
-                cgroup::usage(*version, &weight.tasks).ok()
+            NodeControl::Weight(weight) if weight.tasks.starts_with(&group.dir) => {
+                within(weight.tasks.clone())
             }
-            Hold::Deadline(_) if *version == Version::V2 => {
-                let burner = cgroup::usage(*version, &dir.join("burner")).unwrap_or(Nanos::ZERO);
+            NodeControl::Deadline(_) if group.version == Version::V2 => {
+                let burner = within(group.dir.join("burner")).unwrap_or(Nanos::ZERO);
                 Some(all - burner.min(all))
             }
             _ => Some(all),
         }
     }
 
-    /// The processes that hold it at its speed.
     pub(super) fn aides(&mut self) -> &mut [HelperProcess] {
         match &mut self.hold {
-            Hold::Deadline(burner) => std::slice::from_mut(burner.helper()),
-            Hold::Weight(weight) => &mut weight.burners,
+            NodeControl::Deadline(burner) => std::slice::from_mut(burner.helper()),
+            NodeControl::Weight(weight) => &mut weight.burners,
             _ => &mut [],
         }
     }
 
-    /// Changes the speed of one of its CPUs.
     pub(super) fn set(
         &mut self,
         cpu: Cpu,
@@ -169,24 +156,23 @@ impl Held {
         guard: &mut Guard,
     ) -> Result<(), SlowError> {
         match &mut self.hold {
-            Hold::Cpus => Ok(()),
-            Hold::Stop(limiter) => {
+            NodeControl::Cpus => Ok(()),
+            NodeControl::Stop(limiter) => {
                 limiter.set(speed);
                 Ok(())
             }
-            Hold::Weight(weight) => weight.set(cpu, speed, guard),
-            Hold::Quota(quota) => quota.set(speed),
-            Hold::Deadline(burner) => burner.set(cpu, speed),
-            Hold::Uclamp(clamp) => clamp.set(speed),
+            NodeControl::Weight(weight) => weight.set(cpu, speed, guard),
+            NodeControl::Quota(quota) => quota.set(speed),
+            NodeControl::Deadline(burner) => burner.set(cpu, speed),
+            NodeControl::Uclamp(clamp) => clamp.set(speed),
         }
     }
 }
 
-/// Starts the deadline burner of a node of one CPU.
 fn burner(
     plan: &Plan,
     node: &Node,
-    zone: &Zone,
+    zone: &NodeGroups,
     support: &Support,
     guard: &mut Guard,
 ) -> Result<HogProcess, SlowError> {
@@ -201,7 +187,6 @@ fn rest(filler: &HelperProcess, speed: Speed) {
     filler.signal(if speed == Speed::FULL { 19 } else { 18 });
 }
 
-/// What slows CPUs and not tasks.
 #[derive(Debug, Default)]
 pub(super) struct Under {
     pub(super) hogs: Option<HogProcess>,
@@ -210,7 +195,6 @@ pub(super) struct Under {
     gov: bool,
 }
 
-/// A clock that is being set.
 #[derive(Debug)]
 struct Clock {
     domain: Domain,
@@ -221,7 +205,6 @@ struct Clock {
 }
 
 impl Under {
-    /// Starts hogs, or sets clocks.
     pub(super) fn apply(
         plan: &Plan,
         speeds: &Speeds,
@@ -266,7 +249,6 @@ impl Under {
         Ok(under)
     }
 
-    /// Changes the speed of a CPU.
     pub(super) fn set(&mut self, cpu: Cpu, speed: Speed) -> Result<(), SlowError> {
         if let Some(hogs) = &mut self.hogs {
             hogs.set(cpu, speed)?;
@@ -292,12 +274,10 @@ impl Under {
         Ok(())
     }
 
-    /// Changes how often hogs burn.
     pub(super) fn pace(&mut self, grid: Grid) -> Result<(), SlowError> {
         self.hogs.as_mut().map_or(Ok(()), |hogs| hogs.pace(grid))
     }
 
-    /// The hogs' process, and fillers.
     pub(super) fn aides(&mut self) -> impl Iterator<Item = &mut HelperProcess> {
         self.hogs
             .as_mut()

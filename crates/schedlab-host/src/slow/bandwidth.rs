@@ -9,7 +9,6 @@ use schedlab_model::CpuSet;
 use schedlab_sys::guard::{Guard, Undo};
 use std::path::{Path, PathBuf};
 
-/// Where it is mounted.
 pub(super) const ROOT: &str = "/sys/fs/resctrl";
 
 /// The steps in which bandwidth is available, in percent.

@@ -19,10 +19,8 @@ const LOOK: Nanos = Nanos::from_micros(250);
 const EXACT: Nanos = Nanos::from_millis(1);
 /// For how long a budget is awaited, beside three periods.
 const PATIENCE: Nanos = Nanos::from_millis(50);
-/// The least budget of the kernel.
 pub(super) const LEAST: Nanos = Nanos::from_millis(1);
 
-/// The budget that makes a speed.
 pub(super) fn budget(speed: Speed, period: Nanos) -> Nanos {
     Nanos(period.0 - speed.lost(period.0))
 }
@@ -36,13 +34,13 @@ fn ahead(speed: Speed, period: Nanos) -> i64 {
 
 /// How much more CPU time a node has had than its part of the time, in nanoseconds, and when that was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Lead {
+pub(super) struct Surplus {
     pub(super) at: Nanos,
     pub(super) used: Nanos,
     pub(super) more: i64,
 }
 
-impl Lead {
+impl Surplus {
     /// The same soon after its tasks came. They began with a full budget, so they have computed since they came.
     pub(super) fn starting(self, at: Nanos, used: Nanos, speed: Speed) -> Self {
         let took = Nanos(used.0.saturating_sub(self.used.0));
@@ -67,27 +65,35 @@ pub(super) struct Write {
     pub(super) last: bool,
 }
 
-/// What is known of the next budget.
+/// How often budgets come, before a change and after it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Periods {
+    pub(super) speed: Speed,
+    pub(super) from: Nanos,
+    pub(super) to: Nanos,
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Stage {
     /// `budgets` had come at this moment.
-    Awaiting { budgets: u64, at: Nanos },
+    Awaiting {
+        budgets: u64,
+        at: Nanos,
+    },
     /// It comes at the moment `next`, after `budgets` of them.
-    Timed { budgets: u64, next: Nanos },
-    /// The first one of the new period is in force.
+    Timed {
+        budgets: u64,
+        next: Nanos,
+    },
     First,
 }
 
-/// A change under way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Change {
-    speed: Speed,
-    from: Nanos,
-    to: Nanos,
+    periods: Periods,
     /// The kernel charges a task at its ticks, so a budget lasts half of one longer in the mean.
     tick: Nanos,
     stage: Stage,
-    /// When to go on.
     pub(super) due: Nanos,
     /// When to write without knowing: budgets come only while somebody runs.
     limit: Nanos,
@@ -95,15 +101,10 @@ pub(super) struct Change {
 
 impl Change {
     /// Begins one, `from` a period `to` another one, at the number of `budgets` that have come.
-    pub(super) fn begin(
-        speed: Speed,
-        (from, to): (Nanos, Nanos),
-        tick: Nanos,
-        (now, budgets): (Nanos, u64),
-    ) -> Self {
+    pub(super) fn begin(periods: Periods, tick: Nanos, now: Nanos, budgets: u64) -> Self {
         let stage = Stage::Awaiting { budgets, at: now };
-        let limit = now + PATIENCE + Nanos(from.0 * 3);
-        Self { speed, from, to, tick, stage, due: now + LOOK, limit }
+        let limit = now + PATIENCE + Nanos(periods.from.0 * 3);
+        Self { periods, tick, stage, due: now + LOOK, limit }
     }
 
     /// Goes on, and returns what is to be written now. `used` reads the CPU time that the node has used until now.
@@ -112,13 +113,13 @@ impl Change {
         now: Nanos,
         budgets: u64,
         used: &dyn Fn() -> Nanos,
-        lead: &mut Lead,
+        lead: &mut Surplus,
     ) -> Option<Write> {
         match self.stage {
             Stage::Awaiting { .. } if now >= self.limit => Some(self.last(now, used(), lead)),
             Stage::Awaiting { budgets: before, at } => {
                 let came = budgets != before && (now - at) <= EXACT;
-                let next = at + self.from;
+                let next = at + self.periods.from;
                 self.stage = match came {
                     true => Stage::Timed { budgets, next },
                     false => Stage::Awaiting { budgets, at: now },
@@ -136,16 +137,15 @@ impl Change {
             }
             Stage::Timed { next, .. } => {
                 self.stage = Stage::First;
-                self.due = next + self.to - EARLY;
+                self.due = next + self.periods.to - EARLY;
                 Some(self.smaller(now, used(), lead))
             }
         }
     }
 
-    /// The first budget of the new period.
-    fn smaller(&self, now: Nanos, used: Nanos, lead: &mut Lead) -> Write {
-        let Self { speed, from, to, tick, .. } = *self;
-        let half = i64::try_from(tick.0 / 2).unwrap_or(0);
+    fn smaller(&self, now: Nanos, used: Nanos, lead: &mut Surplus) -> Write {
+        let Periods { speed, from, to } = self.periods;
+        let half = i64::try_from(self.tick.0 / 2).unwrap_or(0);
         *lead = lead.later(now, used, speed, -ahead(speed, from) - half);
         let extra = half + i64::try_from(EARLY.0).unwrap_or(0);
         let less = u64::try_from(lead.more + ahead(speed, to) + extra).unwrap_or(0);
@@ -155,8 +155,8 @@ impl Change {
     }
 
     /// The budget of all later periods. It ends the change.
-    fn last(&self, now: Nanos, used: Nanos, lead: &mut Lead) -> Write {
-        let Self { speed, to, .. } = *self;
+    fn last(&self, now: Nanos, used: Nanos, lead: &mut Surplus) -> Write {
+        let Periods { speed, to, .. } = self.periods;
         *lead = lead.later(now, used, speed, -ahead(speed, to));
         Write { budget: budget(speed, to), period: to, last: true }
     }
@@ -246,7 +246,7 @@ mod tests {
     fn after_changes(speed: Speed, phase: Nanos, how: How) -> (f64, f64) {
         let ms = Nanos::from_millis;
         let mut kernel = Kernel::new(speed, ms(10), phase);
-        let mut lead = Lead { at: Nanos::ZERO, used: Nanos::ZERO, more: 0 };
+        let mut lead = Surplus { at: Nanos::ZERO, used: Nanos::ZERO, more: 0 };
         for (from, to) in [(10, 20), (20, 50)] {
             let from = ms(from);
             let to = ms(to);
@@ -255,7 +255,8 @@ mod tests {
                 kernel.write(Write { budget: budget(speed, to), period: to, last: true });
                 continue;
             };
-            let mut change = Change::begin(speed, (from, to), TICK, (kernel.now, kernel.budgets));
+            let periods = Periods { speed, from, to };
+            let mut change = Change::begin(periods, TICK, kernel.now, kernel.budgets);
             let most = kernel.now + ms(1_000);
             loop {
                 assert!(kernel.now < most, "it never ends");

@@ -7,34 +7,26 @@ use schedlab_sys::sched::Policy;
 use schedlab_sys::{capability, process, sched};
 use std::path::{Path, PathBuf};
 
-/// The capability to use real-time scheduling.
 pub(crate) const CAP_SYS_NICE: u32 = 23;
 
 /// What this machine and our rights allow: a [`super::Request`] is checked against it.
 #[derive(Clone, Debug)]
 pub struct Support {
-    /// CPUs that are online.
     pub(crate) online: CpuSet,
     /// CPUs that there are, offline ones included.
     pub(crate) present: CpuSet,
-    /// Which CPUs are threads of one core.
     pub(crate) topology: Topology,
-    /// CPUs on which we may run.
     pub allowed: CpuSet,
-    /// Whether we are root.
     pub root: bool,
     /// Whether schedlab's own group of version 2 was delegated: groups below it can be made without
     /// root.
     pub(crate) delegated: bool,
-    /// Whether real-time scheduling is allowed (`CAP_SYS_NICE`).
     pub(crate) realtime: bool,
     /// Whether a control group that we cannot leave has no real-time runtime. `SCHED_DEADLINE` needs none.
     pub(crate) no_realtime_runtime: bool,
     /// The part of each second that real-time tasks may have; 1 without a limit.
     pub(crate) realtime_share: f64,
-    /// The hierarchy of the CPU controller, if mounted.
     pub(crate) cpu_group: Option<Hierarchy>,
-    /// The hierarchy of the cpuset controller, if mounted.
     pub(crate) cpuset_group: Option<Hierarchy>,
     /// A hierarchy in which the command's processes can be gathered.
     pub(crate) any_group: Option<Hierarchy>,
@@ -42,18 +34,14 @@ pub struct Support {
     pub(crate) count_group: Option<Hierarchy>,
     /// Whether links are tried: not where tests make up a machine.
     pub(crate) links: bool,
-    /// Where memory bandwidth is limited, if it is.
     pub(crate) resctrl: PathBuf,
-    /// The clock domains that software can set.
     pub(crate) domains: Vec<Domain>,
-    /// Why there are no deadline tasks; `None` where there are.
     pub(crate) deadline_obstacle: Option<String>,
     /// Why utilisation clamps do nothing; `None` where they can.
     pub(crate) clamp_obstacle: Option<String>,
 }
 
 impl Support {
-    /// Looks at this machine.
     #[must_use]
     pub fn here() -> Self {
         let sys = Path::new("/sys");
@@ -107,7 +95,7 @@ impl Support {
                        or boot with rt_group_sched=0";
             return Some(why.into());
         }
-        // The rest is for the probe, for interrupts that count as the burner's time, and for jitter.
+        // Left for the probe, for interrupts that are counted as the burner's time, and for jitter.
         const ROOM: f64 = 0.04;
         let burn = 1.0 - slowest;
         (burn > self.realtime_share - ROOM).then(|| {
@@ -138,7 +126,6 @@ impl Support {
         others.filter(|other| self.online.contains(*other)).collect()
     }
 
-    /// Whether control groups can be made.
     #[must_use]
     pub(crate) const fn makes_groups(&self) -> bool {
         self.root || self.delegated

@@ -4,92 +4,75 @@ use super::{Noise, SlowError, Speed};
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid};
 use schedlab_sys::process;
 use schedlab_sys::signal::Signals;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 
 /// The hidden first argument; the second says what to do.
 pub const ARGUMENT: &str = "__slow";
 
-/// What a child of ours does.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Entry {
     /// Enter control groups and a network, bind to CPUs, and become the command that follows.
     Exec {
-        /// The directories of the groups to enter.
         groups: Vec<PathBuf>,
-        /// Where it may run; empty for anywhere.
         cpus: CpuSet,
-        /// The network namespace's file.
         network: Option<PathBuf>,
         /// Files that it sees in place of others.
         shown: Vec<(PathBuf, PathBuf)>,
     },
-    /// Burn real-time on the grid.
     Hogs {
-        /// The period of the grid, in nanoseconds.
         period: Nanos,
-        /// The CPUs and their speeds.
         speeds: Vec<(Cpu, Speed)>,
-        /// How the hogs burn.
         burning: Burning,
     },
     /// Burn always, as a fair task.
     Burn {
-        /// The directories of the groups to enter.
         groups: Vec<PathBuf>,
-        /// The CPU to run on.
         cpu: Cpu,
     },
     /// Burn whenever nobody else wants to run.
     Fill {
-        /// The directories of the groups to enter.
         groups: Vec<PathBuf>,
-        /// The CPU to run on.
         cpu: Cpu,
     },
-    /// Burn in random bursts.
     Noise(Noise),
     /// Sleep again and again, and tell how late it woke.
     Sleeper {
-        /// The directories of the groups to enter.
         groups: Vec<PathBuf>,
-        /// The CPU to run on.
         cpu: Cpu,
     },
-    /// Measure how fast a CPU is.
     Probe {
-        /// The directories of the groups to enter.
-        groups: Vec<PathBuf>,
-        /// The CPU to run on.
         cpu: Cpu,
-        /// The time for which it runs.
-        time: Nanos,
-        /// Beginning at a multiple of this.
-        align: Nanos,
-        /// Above all fair tasks and below the hogs, so that other load is not measured.
-        realtime: bool,
+        probe: Probe,
     },
 }
 
-/// The way in which hogs burn their part of a slot.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Burning {
-    /// On the grid, as real-time threads.
     Grid,
     /// As deadline tasks, which the kernel keeps to their part.
     Deadline {
-        /// The control group that they enter first.
         group: Option<PathBuf>,
     },
 }
 
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Probe {
+    pub(super) groups: Vec<PathBuf>,
+    pub(super) time: Nanos,
+    /// It begins at a multiple of this: with whole slots of a grid nothing is cut off.
+    pub(super) align: Nanos,
+    /// As a real-time thread below the hogs, so that other load on the CPU is not measured.
+    pub(super) realtime: bool,
+}
+
 impl Entry {
-    /// A command that re-executes this program for the entry.
     pub(super) fn command(&self) -> Result<Command, SlowError> {
         let json = serde_json::to_string(self).expect("plain values");
         let mut command = Command::new(program()?);
@@ -106,8 +89,29 @@ impl Entry {
     }
 }
 
+/// What children print as JSON, which work at the same time; `None` for one that failed.
+pub(super) fn answers<T: DeserializeOwned>(
+    entries: impl Iterator<Item = Entry>,
+    signals: Option<Signals>,
+) -> Result<Vec<Option<T>>, SlowError> {
+    let start = |entry: Entry| {
+        let mut command = entry.helper()?;
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        command.spawn().map_err(|e| SlowError::io("starting a child that measures", e))
+    };
+    let children: Vec<Child> = entries.map(start).collect::<Result<_, SlowError>>()?;
+    let answer = |child| Ok(serde_json::from_slice(&printed(child, signals)?).ok());
+    children.into_iter().map(answer).collect()
+}
+
+/// Prints what was measured, as JSON; the exit code.
+pub(super) fn answer(measured: &impl Serialize) -> i32 {
+    let text = serde_json::to_string(measured).expect("plain values");
+    i32::from(writeln!(std::io::stdout(), "{text}").is_err())
+}
+
 /// What a helper prints, once it has ended. A signal ends it, and the waiting, at once.
-pub(super) fn printed(mut child: Child, signals: Option<Signals>) -> Result<Vec<u8>, SlowError> {
+fn printed(mut child: Child, signals: Option<Signals>) -> Result<Vec<u8>, SlowError> {
     let io = |e| SlowError::io("measuring", e);
     let mut stdout = child.stdout.take().expect("a helper's output is a pipe");
     let signal: Vec<BorrowedFd<'_>> = signals.iter().map(|signals| signals.fd()).collect();
@@ -128,12 +132,10 @@ pub(super) fn printed(mut child: Child, signals: Option<Signals>) -> Result<Vec<
     }
 }
 
-/// The program that is re-executed.
 pub(super) fn program() -> Result<PathBuf, SlowError> {
     process::this_program().map_err(|e| SlowError::io("finding this program", e))
 }
 
-/// Puts this process into control groups and onto CPUs.
 pub(super) fn enter(groups: &[PathBuf], cpus: &CpuSet) -> Result<(), SlowError> {
     for group in groups {
         let file = group.join("cgroup.procs");

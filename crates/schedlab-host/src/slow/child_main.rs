@@ -22,9 +22,7 @@ pub fn hidden(arguments: &[OsString]) -> u8 {
         Some(Entry::Fill { groups, cpu }) => burner::filler(&groups, cpu),
         Some(Entry::Sleeper { groups, cpu }) => latency::child(&groups, cpu),
         Some(Entry::Noise(noise)) => noise::child(&noise),
-        Some(Entry::Probe { groups, cpu, time, align, realtime }) => {
-            probe::child(&groups, cpu, time, align, realtime)
-        }
+        Some(Entry::Probe { cpu, probe }) => probe::child(&probe, cpu),
         None => 2,
     };
     u8::try_from(code).unwrap_or(1)

@@ -6,12 +6,10 @@ use super::group::write;
 use super::{SlowError, Speed};
 use std::path::{Path, PathBuf};
 
-/// A clamp in force on a group.
 #[derive(Debug)]
 pub(super) struct Clamp(PathBuf);
 
 impl Clamp {
-    /// Clamps the tasks of a group of the CPU controller.
     pub(super) fn apply(group: &Path, speed: Speed) -> Result<Self, SlowError> {
         let clamp = Self(group.join("cpu.uclamp.max"));
         clamp.set(speed)?;

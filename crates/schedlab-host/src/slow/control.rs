@@ -16,42 +16,32 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What a session can be asked to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// Say what is in force.
     Status,
-    /// Give all CPUs of a node a speed.
     Set {
-        /// The name of the node.
         node: String,
         /// The new speed, as a part of full speed.
         speed: Speed,
     },
-    /// Stop all tasks of a node.
     Fail {
-        /// The name of the node.
         node: String,
     },
     /// Let the tasks of a node that failed go on.
     Recover {
-        /// The name of the node.
         node: String,
     },
     /// Drop all packets between two nodes.
     Cut {
-        /// The names of both nodes.
         between: (String, String),
     },
     /// Undo the cut between two nodes.
     Heal {
-        /// The names of both nodes.
         between: (String, String),
     },
     /// Give the link of two nodes these properties, both ways.
     Link {
-        /// The names of both nodes.
         between: (String, String),
         /// Bits per second, as in `1Mbit`; `None`: as fast as the machine copies.
         #[serde(default)]
@@ -67,17 +57,14 @@ pub enum Order {
     End,
 }
 
-/// What a session answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Answer {
-    /// The order is carried out.
     Done,
     /// The order makes no sense, and why.
     Error(String),
     /// The order could not be carried out, and why.
     Failed(String),
-    /// What is in force.
     Status(Status),
 }
 
@@ -119,7 +106,6 @@ pub struct NodeStatus {
     pub(crate) address: Option<String>,
 }
 
-/// A line of the pipe.
 #[derive(Serialize, Deserialize)]
 struct Line {
     order: Order,
@@ -137,7 +123,7 @@ pub(super) struct Control {
 }
 
 /// An order, or why a line is none, and the number by which its answer is found.
-pub(super) type Asked = (Option<u64>, Result<Order, String>);
+pub(super) type IncomingOrder = (Option<u64>, Result<Order, String>);
 
 /// No line is longer: the kernel keeps shorter ones whole (`PIPE_BUF`).
 const LONGEST: usize = 4096;
@@ -168,7 +154,7 @@ impl Control {
     }
 
     /// Orders that have come in; nobody is waited for.
-    pub(super) fn orders(&mut self) -> Vec<Asked> {
+    pub(super) fn orders(&mut self) -> Vec<IncomingOrder> {
         let mut some = [0; LONGEST];
         while let Ok(count @ 1..) = self.orders.read(&mut some) {
             self.read.extend(&some[..count]);
@@ -197,7 +183,6 @@ impl Control {
         let _ = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, &self.answers));
     }
 
-    /// Readable when there may be an order.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.orders.as_fd()
     }

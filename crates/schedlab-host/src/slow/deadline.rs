@@ -13,7 +13,7 @@
 //! burner is admitted and cannot be put in step, unlike the hogs' grid.
 
 use super::group;
-use super::node_groups::{self, Wants};
+use super::node_groups::{self, GroupNeeds};
 use super::{SlowError, Speed, Support};
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid};
 use schedlab_sys::cgroup::{Hierarchy, Version};
@@ -48,7 +48,7 @@ pub(super) fn isolate(
     let rest: CpuSet = support.online.iter().filter(|cpu| !cpus.contains(*cpu)).collect();
     if !rest.is_empty() {
         let dir = hierarchy.group().join(format!("schedlab-{}-rest", std::process::id()));
-        node_groups::make(hierarchy, &dir, &Wants::default(), guard)?;
+        node_groups::make(hierarchy, &dir, &GroupNeeds::default(), guard)?;
         node_groups::bind(hierarchy, &support.parent(hierarchy), &dir, &rest)?;
     }
     let balance = hierarchy.mount.join("cpuset.sched_load_balance");
@@ -83,7 +83,7 @@ pub(super) fn partition(
     }
     // A group of its own, so that it is not taken for a task of the node; without controllers.
     let dir = node.join("burner");
-    node_groups::make(hierarchy, &dir, &Wants::default(), guard)?;
+    node_groups::make(hierarchy, &dir, &GroupNeeds::default(), guard)?;
     Ok(Some(dir))
 }
 
@@ -93,7 +93,6 @@ fn hierarchy(support: &Support) -> Result<&Hierarchy, SlowError> {
     support.cpuset_group.as_ref().ok_or_else(none)
 }
 
-/// Binds the calling thread, and makes it a burner at the first speed.
 pub(super) fn settle(cpu: Cpu, speed: Speed, period: Nanos) -> Ready {
     sched::set_affinity(Pid(0), &CpuSet::from_iter([cpu]))
         .map_err(|error| (format!("binding a burner to CPU {cpu}"), error))?;
@@ -109,7 +108,6 @@ pub(super) fn settle(cpu: Cpu, speed: Speed, period: Nanos) -> Ready {
     })
 }
 
-/// Burns at the speed that is stored, until told to stop.
 pub(super) fn burn(cpu: Cpu, stored: &AtomicU32, period: Nanos, stop: &AtomicBool) {
     let mut millionths = stored.load(Ordering::Acquire);
     while !stop.load(Ordering::Relaxed) {

@@ -35,7 +35,6 @@ pub(super) const ALL: u64 = 90;
 /// what a short look sees varies.
 const KEPT: u64 = 75;
 
-/// The periods that a method can have.
 #[derive(Debug)]
 pub(super) struct Periods {
     /// Ascending. Those of burns divide each other, so hogs change from one to another between two slots of both.
@@ -49,7 +48,7 @@ pub(super) struct Periods {
     most: [Nanos; 3],
     /// Looks that are shorter tell nothing.
     least: Nanos,
-    /// Whether what a node leaves of its time in a period is lost to it, so that a node that sleeps needs short periods.
+    /// Whether a node loses the time of a period that it does not use. A node that sleeps then needs short periods.
     of_budgets: bool,
 }
 
@@ -137,7 +136,6 @@ pub(super) const fn look(looks: u32) -> Nanos {
     Nanos::from_millis(if looks < FIRST { 50 } else { 100 })
 }
 
-/// The pause after a number of looks.
 pub(super) const fn pause(looks: u32, look: Nanos) -> Nanos {
     match looks {
         0..FIRST => Nanos::ZERO,
@@ -148,17 +146,13 @@ pub(super) const fn pause(looks: u32, look: Nanos) -> Nanos {
 /// What a node did in looks that have not been judged yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Seen {
-    /// How long was looked.
     pub(super) looked: Nanos,
     /// The CPU time that the node may have had in this time.
     pub(super) there: Nanos,
-    /// CPU time that the tasks of the node used.
     pub(super) used: Nanos,
-    /// How often one of its CPUs had nothing to run.
     pub(super) idled: u64,
     /// How often that was until somebody from outside woke a task.
     pub(super) sleeps: u64,
-    /// How often somebody from outside woke a task.
     pub(super) woken: u64,
 }
 
@@ -178,7 +172,6 @@ impl Seen {
         self.idled * WOKEN.0 >= self.looked.0 && self.idled > 0
     }
 
-    /// The part of the time that it may have had and used, in percent.
     fn part(self) -> u64 {
         (self.used.0 * 100).checked_div(self.there.0).unwrap_or(0).min(100)
     }
@@ -208,7 +201,6 @@ impl Seen {
         Some(periods.longest(wanted))
     }
 
-    /// What its tasks did, as a reason for a period.
     fn why(self, periods: &Periods, now: Nanos) -> String {
         match self.phase() {
             _ if self.leaves_budgets(periods, now) => {

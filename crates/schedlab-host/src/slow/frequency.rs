@@ -18,15 +18,12 @@ pub(super) const PITCH: Nanos = Nanos::from_millis(100);
 pub(crate) struct Domain {
     /// The folder `cpufreq/policyN` of the domain.
     pub(crate) path: PathBuf,
-    /// The CPUs that share the clock.
     pub(crate) cpus: CpuSet,
-    /// The lowest frequency in kHz.
     pub(crate) lowest: u64,
     /// What counts as full speed: the frequency without turbo where it is reported, else the highest.
     pub(crate) full: u64,
     /// The levels in ascending order; empty where the driver takes any frequency in between.
     pub(crate) levels: Vec<u64>,
-    /// Whether the governor `userspace` is there.
     pub(crate) userspace: bool,
 }
 
@@ -61,23 +58,18 @@ fn domain(path: &Path) -> Option<Domain> {
     })
 }
 
-/// How a domain reaches a speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Setting {
-    /// The clock stays at one frequency.
     One(u64),
     /// Two in alternation: this one first, for this part of the pitch.
     Two {
-        /// The lower frequency, in kHz.
         low: u64,
         /// How long of each pitch.
         low_time: Nanos,
-        /// The higher frequency, for the rest.
         high: u64,
     },
     /// The lowest frequency, with the tasks frozen for this part of the pitch.
     Frozen {
-        /// The lowest frequency of the domain, in kHz.
         low: u64,
         /// How long of each pitch the tasks stand still.
         still: Nanos,
@@ -89,7 +81,6 @@ impl Domain {
         self.full - speed.lost(self.full)
     }
 
-    /// The one frequency nearest to a speed.
     pub(super) fn nearest(&self, speed: super::Speed) -> u64 {
         let wanted = self.wanted(speed);
         let near = self.levels.iter().min_by_key(|level| level.abs_diff(wanted));
@@ -125,7 +116,7 @@ impl Domain {
             journalled(guard, Undo::Write { path, content: content.trim_end().into() }).map(drop)
         };
         if !self.userspace {
-            // Both ways round: which of the two must be written back first depends on what was set.
+            // The minimum is written twice: which limit must be restored first depends on the limits that were set.
             return ["scaling_min_freq", "scaling_max_freq", "scaling_min_freq"]
                 .into_iter()
                 .try_for_each(note);
@@ -136,7 +127,6 @@ impl Domain {
             .map_err(|e| SlowError::io(format!("writing {}", path.display()), e))
     }
 
-    /// Asks for a frequency.
     pub(super) fn write(&self, khz: u64) -> Result<(), SlowError> {
         let write = |name: &str| {
             let path = self.path.join(name);

@@ -32,13 +32,11 @@ impl Grid {
         (Self::PERIOD_MIN..=Self::PERIOD_MAX).contains(&period).then_some(Self { period })
     }
 
-    /// The period of the grid, in nanoseconds.
     #[must_use]
     pub(crate) const fn period(self) -> Nanos {
         self.period
     }
 
-    /// The slot in which a time lies.
     #[must_use]
     pub(crate) const fn slot(self, time: Nanos) -> u64 {
         time.0 / self.period.0

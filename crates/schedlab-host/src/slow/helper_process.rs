@@ -5,8 +5,12 @@ use super::{SlowError, journal_kill};
 use schedlab_model::Pid;
 use schedlab_sys::guard::Guard;
 use schedlab_sys::process;
+use std::io::{BufRead, BufReader, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::process::Child;
+use std::process::{Child, ChildStdin, Command, Stdio};
+
+/// What a child prints once it does its work; anything else says why it cannot.
+const READY: &str = "ready";
 
 /// Dropping it ends the child.
 #[derive(Debug)]
@@ -17,8 +21,47 @@ pub(super) struct HelperProcess {
 }
 
 impl HelperProcess {
+    /// Starts a child that prints nothing.
+    pub(super) fn start(
+        what: impl Into<String>,
+        mut command: Command,
+        guard: &mut Guard,
+    ) -> Result<Self, SlowError> {
+        let what = what.into();
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        let child = command.spawn();
+        Self::new(
+            what.clone(),
+            child.map_err(|e| SlowError::io(format!("starting {what}"), e))?,
+            guard,
+        )
+    }
+
+    /// Starts a child, and returns once it has called [`ready`]. Until then nothing is slowed.
+    pub(super) fn start_ready(
+        what: impl Into<String>,
+        mut command: Command,
+        guard: &mut Guard,
+    ) -> Result<(Self, ChildStdin), SlowError> {
+        let what = what.into();
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let child = command.spawn();
+        let mut child = child.map_err(|e| SlowError::io(format!("starting {what}"), e))?;
+        let pipes = child.stdin.take().zip(child.stdout.take());
+        let (orders, answers) = pipes.expect("both were asked to be pipes");
+        let helper = Self::new(what.clone(), child, guard)?;
+        let mut answer = String::new();
+        let read = BufReader::new(answers).read_line(&mut answer);
+        read.map_err(|e| SlowError::io(format!("waiting for {what}"), e))?;
+        match answer.trim_end() {
+            READY => Ok((helper, orders)),
+            "" => Err(SlowError::Failed(format!("{what} died while starting"))),
+            why => Err(SlowError::Failed(format!("{what}: {why}"))),
+        }
+    }
+
     /// Takes over a child that was just started, and journals its end. `what` names it in errors.
-    pub(super) fn new(
+    fn new(
         what: impl Into<String>,
         mut child: Child,
         guard: &mut Guard,
@@ -37,12 +80,10 @@ impl HelperProcess {
         }
     }
 
-    /// The id of the child process.
     pub(super) fn pid(&self) -> Pid {
         Pid(self.child.id().cast_signed())
     }
 
-    /// Readable when it has ended.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.end.as_fd()
     }
@@ -58,10 +99,19 @@ impl HelperProcess {
         }
     }
 
-    /// Sends it a signal, if it lives.
     pub(super) fn signal(&self, signal: i32) {
         let _ = process::kill(self.pid(), signal);
     }
+}
+
+/// Tells the parent that the child does its work, or why it cannot; whether the child goes on.
+pub(super) fn ready<T>(started: Result<T, SlowError>) -> Option<T> {
+    let mut stdout = std::io::stdout();
+    let told = match &started {
+        Ok(_) => writeln!(stdout, "{READY}"),
+        Err(error) => writeln!(stdout, "{error}"),
+    };
+    started.ok().filter(|_| told.and_then(|()| stdout.flush()).is_ok())
 }
 
 impl Drop for HelperProcess {

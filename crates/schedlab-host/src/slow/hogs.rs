@@ -15,14 +15,14 @@
 pub(crate) use super::child_entry::Burning;
 use super::child_entry::Entry;
 use super::deadline::{self, Ready};
-use super::helper_process::HelperProcess;
+use super::helper_process::{HelperProcess, ready};
 use super::switching::Switching;
 use super::{Grid, SlowError, Speed, Speeds};
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid};
 use schedlab_sys::sched::{Attributes, Policy};
 use schedlab_sys::{clock, process, sched};
-use std::io::{BufRead, BufReader, Write};
-use std::process::{ChildStdin, Stdio};
+use std::io::Write;
+use std::process::ChildStdin;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,19 +36,20 @@ pub(crate) const SLOWEST_PERCENT: u32 = 10;
 /// left, and stays below the kernel's own threads.
 const PRIORITY: u32 = 2;
 
+#[derive(Debug)]
 struct Hog {
     cpu: Cpu,
     speed: AtomicU32,
 }
 
+#[derive(Debug)]
 struct Shared {
     hogs: Vec<Hog>,
     turn: Mutex<Turn>,
     stop: AtomicBool,
 }
 
-/// The grid that holds from a moment on.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Turn {
     grid: Grid,
     since: Nanos,
@@ -63,15 +64,10 @@ impl Turn {
 }
 
 /// Hog threads of this process. Dropping it ends them.
+#[derive(Debug)]
 pub(crate) struct Hogs {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
-}
-
-impl std::fmt::Debug for Hogs {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Hogs").field("cpus", &self.shared.hogs.len()).finish()
-    }
 }
 
 impl Hogs {
@@ -204,7 +200,6 @@ fn restless_most(period: Nanos) -> u64 {
     (Nanos::from_millis(20).0 / period.0).max(1)
 }
 
-/// Hogs in a child process.
 #[derive(Debug)]
 pub(crate) struct HogProcess {
     helper: HelperProcess,
@@ -223,21 +218,9 @@ impl HogProcess {
         guard: &mut schedlab_sys::guard::Guard,
     ) -> Result<Self, SlowError> {
         let speeds = speeds.iter().map(|(cpu, speed)| (*cpu, *speed)).collect();
-        let mut command = Entry::Hogs { period: grid.period(), speeds, burning }.helper()?;
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().map_err(|e| SlowError::io("starting the hogs", e))?;
-        let orders = child.stdin.take();
-        let answers = child.stdout.take();
-        let (orders, answers) = orders.zip(answers).expect("both were asked to be pipes");
-        let helper = HelperProcess::new("the hogs' process", child, guard)?;
-        let mut answer = String::new();
-        let read = BufReader::new(answers).read_line(&mut answer);
-        read.map_err(|e| SlowError::io("waiting for the hogs", e))?;
-        match answer.trim_end() {
-            READY => Ok(Self { helper, orders }),
-            "" => Err(SlowError::Failed("the hogs died while they started".to_owned())),
-            why => Err(SlowError::Failed(why.to_owned())),
-        }
+        let command = Entry::Hogs { period: grid.period(), speeds, burning }.helper()?;
+        let (helper, orders) = HelperProcess::start_ready("the hogs' process", command, guard)?;
+        Ok(Self { helper, orders })
     }
 
     /// Changes the speed of a CPU, from its next slot on.
@@ -261,31 +244,19 @@ impl HogProcess {
         sent.map_err(|e| SlowError::io("sending a new speed to the hogs (did they die?)", e))
     }
 
-    /// The helper process in which the hogs burn.
     pub(super) const fn helper(&mut self) -> &mut HelperProcess {
         &mut self.helper
     }
 }
 
-const READY: &str = "ready";
 /// No CPU is called so.
 const PACE: &str = "period";
 
 /// The life of the child: hogs until standard input ends; each line of it is `CPU MILLIONTHS` or `period NANOSECONDS`.
 pub(super) fn child(period: Nanos, speeds: &[(Cpu, Speed)], burning: &Burning) -> i32 {
-    let mut stdout = std::io::stdout();
     let started = prepare(period, burning)
         .and_then(|grid| Hogs::start(&speeds.iter().copied().collect(), grid, burning));
-    let hogs = match started {
-        Ok(hogs) => hogs,
-        Err(error) => {
-            let _ = writeln!(stdout, "{error}");
-            return 1;
-        }
-    };
-    if writeln!(stdout, "{READY}").and_then(|()| stdout.flush()).is_err() {
-        return 1;
-    }
+    let Some(hogs) = ready(started) else { return 1 };
     for line in std::io::stdin().lines().map_while(Result::ok) {
         let _ = obey(&hogs, &line);
     }

@@ -27,7 +27,6 @@ const COUNTERS: usize = 256;
 /// In an interrupt (`TRACE_FLAG_HARDIRQ`, `TRACE_FLAG_SOFTIRQ`), or on an idle CPU.
 const BY_INTERRUPT: &str = "common_pid == 0 || common_flags & 24";
 
-/// What was counted of some CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counted {
     /// How often one of them had nothing to run any more.
@@ -36,11 +35,9 @@ pub(super) struct Counted {
     pub(super) woken: u64,
     /// The same of the threads that were there when the look began; `None` where they were not counted.
     pub(super) known: Option<u64>,
-    /// How many tasks were born on them.
     pub(super) born: u64,
 }
 
-/// Counters for each slowed CPU, and for the others.
 #[derive(Debug)]
 pub(super) struct Idle {
     idled: BTreeMap<Cpu, Counter>,
@@ -52,7 +49,6 @@ pub(super) struct Idle {
     /// The number of the tracepoint of wakeups, and where these may be.
     waking: u64,
     online: CpuSet,
-    /// How many nodes there are.
     nodes: usize,
     /// Wakeups of the threads that a node had when its look began, by its first CPU.
     known: BTreeMap<Option<Cpu>, Known>,
@@ -130,7 +126,6 @@ impl Idle {
         }
     }
 
-    /// Lets all of them count, or stand still.
     pub(super) fn run(&self, on: bool) {
         let of_cpus = self.idled.values().chain(self.woken.values()).chain(self.born.values());
         for counter in of_cpus.chain(&self.from_others) {

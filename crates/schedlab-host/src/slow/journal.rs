@@ -24,7 +24,6 @@ pub(crate) struct Changed {
     pub(crate) what: String,
 }
 
-/// Where changes are noted.
 #[derive(Debug, Default)]
 pub(super) struct Journal {
     lines: Option<File>,

@@ -1,7 +1,7 @@
 //! How late tasks wake on a CPU, before a method is applied and under it: a task that does nothing but
 //! sleep, again and again, for moments of no rhythm.
 
-use super::child_entry::{Entry, enter, printed};
+use super::child_entry::{Entry, answer, answers, enter};
 use super::{Method, SlowError, Speed};
 use schedlab_model::{Cpu, CpuSet, Nanos};
 use schedlab_stats::{Random, Sample};
@@ -9,7 +9,6 @@ use schedlab_sys::clock;
 use schedlab_sys::signal::Signals;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
-use std::process::{Child, Stdio};
 
 /// For how long: some 250 sleeps.
 const TIME: Nanos = Nanos::from_millis(400);
@@ -73,29 +72,16 @@ pub(super) fn read(
     cpus: &CpuSet,
     signals: Option<Signals>,
 ) -> Result<Vec<(Cpu, Lateness)>, SlowError> {
-    let start = |cpu| {
-        let mut command = Entry::Sleeper { groups: groups.to_vec(), cpu }.helper()?;
-        command.stdin(Stdio::null()).stdout(Stdio::piped());
-        command.spawn().map_err(|e| SlowError::io("starting a sleeper", e))
-    };
-    let children: Vec<Child> = cpus.iter().map(start).collect::<Result<_, SlowError>>()?;
-    let mut all = Vec::new();
-    for (cpu, child) in cpus.iter().zip(children) {
-        let text = printed(child, signals)?;
-        all.extend(serde_json::from_slice(&text).map(|lateness| (cpu, lateness)));
-    }
-    Ok(all)
+    let sleeper = |cpu| Entry::Sleeper { groups: groups.to_vec(), cpu };
+    let all = answers(cpus.iter().map(sleeper), signals)?;
+    Ok(cpus.iter().zip(all).filter_map(|(cpu, late)| Some((cpu, late?))).collect())
 }
 
-/// The life of the child.
 pub(super) fn child(groups: &[PathBuf], cpu: Cpu) -> i32 {
-    use std::io::Write;
     if enter(groups, &CpuSet::from_iter([cpu])).is_err() {
         return 1;
     }
-    let Some(lateness) = sleep(TIME) else { return 1 };
-    let text = serde_json::to_string(&lateness).expect("plain values");
-    i32::from(writeln!(std::io::stdout(), "{text}").is_err())
+    sleep(TIME).map_or(1, |lateness| answer(&lateness))
 }
 
 fn sleep(time: Nanos) -> Option<Lateness> {

@@ -63,7 +63,6 @@ impl Links {
         Ok(())
     }
 
-    /// Gives the link of a pair, both ways, another shape.
     pub(super) fn shape(&mut self, pair: &Pair, link: &Link) -> Result<(), SlowError> {
         self.has(pair).map_err(SlowError::Usage)?;
         for (from, to) in [(&pair.0, &pair.1), (&pair.1, &pair.0)] {
@@ -94,7 +93,6 @@ impl Links {
         Ok(())
     }
 
-    /// Lets it pass again.
     pub(super) fn heal(&mut self, pair: &Pair, guard: &mut Guard) -> Result<(), SlowError> {
         self.has(pair).map_err(SlowError::Usage)?;
         for step in self.cut.remove(pair).into_iter().flatten() {
@@ -103,7 +101,6 @@ impl Links {
         Ok(())
     }
 
-    /// The pairs that are cut now.
     pub(super) fn cuts(&self) -> impl Iterator<Item = &Pair> {
         self.cut.keys()
     }
@@ -147,7 +144,6 @@ impl End {
     }
 }
 
-/// A class with this rate, and the queue below it.
 fn class(space: &str, device: &str, minor: u32, link: &Link) -> Vec<String> {
     let rate = link.rate_bit_s.unwrap_or(UNLIMITED);
     // As for a link without pairs: a bucket of 5 ms, but no less than ten frames, and a queue of 50 ms.

@@ -62,7 +62,6 @@ pub(super) fn baseline() -> Probe {
     Probe { groups: Vec::new(), time: Nanos::from_millis(40), align: Nanos::ZERO, realtime: true }
 }
 
-/// Puts readings before and after side by side.
 pub(super) fn compare(speeds: &Speeds, before: &[Reading], after: &[Reading]) -> Vec<Measured> {
     let of =
         |readings: &[Reading], cpu| readings.iter().find(|reading| reading.cpu == cpu).copied();
@@ -80,7 +79,6 @@ const fn changes_the_clock(method: Method) -> bool {
     matches!(method, Method::Freq | Method::Gov | Method::Uclamp)
 }
 
-/// How far a speed is off.
 fn off(method: Method, one: &Measured) -> f64 {
     let got = if changes_the_clock(method) { one.work } else { one.granted };
     got - one.asked.fraction()
@@ -91,7 +89,6 @@ fn is_unslowed(method: Method, one: &Measured) -> bool {
     one.asked == Speed::FULL && !changes_the_clock(method)
 }
 
-/// The CPUs that are off by more than the tolerance.
 pub(super) fn are_off(method: Method, measured: &[Measured], slack: f64) -> CpuSet {
     let is_off = |one: &&Measured| off(method, one).abs() > TOLERANCE + slack;
     measured.iter().filter(is_off).map(|one| one.cpu).collect()
@@ -107,7 +104,6 @@ pub(super) fn keep_nearest(method: Method, kept: &mut [Measured], again: &[Measu
     }
 }
 
-/// What is off by more than the tolerance, with its cause.
 pub(super) fn doubts(
     method: Method,
     measured: &[Measured],
@@ -156,7 +152,6 @@ fn taken_by_others(method: Method, one: &Measured, share_before: f64) -> Option<
     is_unslowed(method, one).then(|| nothing.into())
 }
 
-/// What a method does that makes a speed too high or too low.
 fn cause(method: Method, off: f64) -> String {
     match (method, off > 0.0) {
         (Method::Hogs, true) => {

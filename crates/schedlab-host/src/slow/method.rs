@@ -5,34 +5,24 @@ use schedlab_model::Nanos;
 use std::fmt;
 use std::str::FromStr;
 
-/// How CPUs are made slower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Method {
-    /// Real-time burners on one grid of time (CPU-Hogs).
     Hogs,
-    /// SIGSTOP and SIGCONT by each process's use over its lifetime (CPU-Lim).
     Stop,
-    /// The same decided for all processes of the command together.
     StopGroup,
-    /// One burner group of complementary weight for all CPUs (Fracas).
     Weight,
     /// A burner group for each CPU, as the study had it.
     WeightPerCpu,
     /// A group for each CPU that holds its tasks and its burner: right, for one pinned CPU a node.
     WeightPinned,
-    /// A budget of CPU time in each period.
     Quota,
-    /// One level of the hardware's clock (CPU-Freq).
     Freq,
-    /// Two neighbouring levels in alternation (CPU-Gov).
     Gov,
     /// Burners of `SCHED_DEADLINE`, each on a CPU that is a root domain of its own.
     Deadline,
-    /// Utilisation clamps, which the governor `schedutil` heeds.
     Uclamp,
 }
 
-/// All methods, with what each is.
 pub const METHODS: &[(Method, &str, &str)] = &[
     (Method::Hogs, "hogs", "real-time burners on one grid of time: slows CPUs for every task"),
     (
@@ -64,7 +54,6 @@ pub const METHODS: &[(Method, &str, &str)] = &[
 ];
 
 impl Method {
-    /// The name of the method, as on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         METHODS.iter().find(|(method, ..)| *method == self).map_or("", |(_, name, _)| name)
@@ -105,7 +94,6 @@ impl Method {
         matches!(self, Self::Quota | Self::Stop | Self::StopGroup)
     }
 
-    /// Whether its gaps are slices of the fair scheduler.
     pub(super) const fn has_slices(self) -> bool {
         matches!(self, Self::Weight | Self::WeightPerCpu | Self::WeightPinned)
     }
@@ -174,7 +162,6 @@ impl FromStr for Method {
     }
 }
 
-/// Picks a method for speeds of CPUs on this machine, and says why.
 #[must_use]
 pub(crate) fn choose(speeds: &Speeds, command: bool, support: &Support) -> (Method, String) {
     // By the machine and not by the speed: a sweep over speeds is then one of one method.

@@ -1,7 +1,7 @@
 //! The zone of a node: the control groups that hold its tasks, so that they can be bound to CPUs
 //! including their children, given weight or a budget, frozen, and ended together.
 
-use super::group::{members, write};
+use super::group::{Freezer, Group, members, write};
 use super::{SlowError, Support, journalled};
 use schedlab_model::{CpuSet, Pid};
 use schedlab_sys::cgroup::{self, Hierarchy, Version};
@@ -9,10 +9,8 @@ use schedlab_sys::guard::{Guard, Undo};
 use schedlab_sys::process;
 use std::path::{Path, PathBuf};
 
-/// What a zone is made with.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Wants {
-    /// A group of the CPU controller.
+pub(super) struct GroupNeeds {
     pub(super) cpu: bool,
     /// The CPUs to which its tasks are bound; empty for all.
     pub(super) bind: CpuSet,
@@ -23,25 +21,22 @@ pub(super) struct Wants {
 
 /// Groups of one node. Undone by the guard.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Zone {
-    /// Each group that a task of the zone enters.
+pub(super) struct NodeGroups {
     pub(super) groups: Vec<PathBuf>,
-    /// The group of the CPU controller, where asked for.
-    pub(super) cpu: Option<(Version, PathBuf)>,
+    pub(super) cpu: Option<Group>,
     /// Where all of its tasks are listed, and the freezer where there is one.
-    home: Option<(Version, PathBuf)>,
-    /// The group of the cpuset controller, where bound.
+    home: Option<Group>,
     cpuset: Option<PathBuf>,
     /// The group that counts its tasks' CPU time, where there is one.
-    count: Option<(Version, PathBuf)>,
+    count: Option<Group>,
 }
 
-impl Zone {
+impl NodeGroups {
     /// Makes the groups, each journalled before it is made. Where the machine has no control groups
     /// that we may make, an empty zone: tasks are then found as descendants of the command.
     pub(super) fn create(
         name: &str,
-        wants: &Wants,
+        wants: &GroupNeeds,
         support: &Support,
         guard: &mut Guard,
     ) -> Result<Self, SlowError> {
@@ -66,18 +61,19 @@ impl Zone {
             let wants = match support.root {
                 true => wants.clone(),
                 // No controller can be handed down by a group in which we are ourselves.
-                false => Wants { keep: wants.keep, ..Wants::default() },
+                false => GroupNeeds { keep: wants.keep, ..GroupNeeds::default() },
             };
             make(hierarchy, &dir, &wants, guard)?;
             made.push((hierarchy.mount.clone(), dir));
         }
         let at = |hierarchy: &Hierarchy| {
-            made.iter().find(|(mount, _)| *mount == hierarchy.mount).map(|(_, dir)| dir.clone())
+            let (_, dir) = made.iter().find(|(mount, _)| *mount == hierarchy.mount)?;
+            Some(Group { version: hierarchy.version, dir: dir.clone() })
         };
-        zone.cpu = cpu.and_then(|h| Some((h.version, at(h)?)));
-        zone.count = count.and_then(|h| Some((h.version, at(h)?)));
-        zone.home = support.any_group.as_ref().and_then(|h| Some((h.version, at(h)?)));
-        if let (Some(hierarchy), Some(dir)) = (cpuset, cpuset.and_then(at)) {
+        zone.cpu = cpu.and_then(at);
+        zone.count = count.and_then(at);
+        zone.home = support.any_group.as_ref().and_then(at);
+        if let (Some(hierarchy), Some(Group { dir, .. })) = (cpuset, cpuset.and_then(at)) {
             bind(hierarchy, &support.parent(hierarchy), &dir, &wants.bind)?;
             zone.cpuset = Some(dir);
         }
@@ -88,50 +84,45 @@ impl Zone {
     /// The processes of the zone; where it has no groups, the roots with their living descendants.
     pub(super) fn members_or_family(&self, roots: &[Pid]) -> Vec<Pid> {
         match &self.home {
-            Some((_, dir)) => members(dir),
+            Some(home) => members(&home.dir),
             None => roots.iter().flat_map(|&root| process::family(root)).collect(),
         }
     }
 
-    /// Whether a group lists all of its tasks.
     pub(super) const fn lists_members(&self) -> bool {
         self.home.is_some()
     }
 
     /// Whether one group of version 2 does all.
     pub(super) fn is_unified(&self) -> bool {
-        self.home.as_ref().is_some_and(|(version, _)| *version == Version::V2)
+        self.home.as_ref().is_some_and(|home| home.version == Version::V2)
     }
 
-    /// The group that counts its tasks' CPU time.
-    pub(super) const fn count(&self) -> Option<&(Version, PathBuf)> {
+    pub(super) const fn count(&self) -> Option<&Group> {
         self.count.as_ref()
     }
 
-    /// The group that binds its tasks.
     pub(super) fn cpuset(&self) -> Option<&Path> {
         self.cpuset.as_deref()
     }
 
     /// Stops all of its tasks, or lets them go on. Returns whether there is a freezer that can.
     pub(super) fn freeze(&self, still: bool, guard: &mut Guard) -> Result<bool, SlowError> {
-        let Some((path, on, off)) = self.freezer() else { return Ok(false) };
+        let Some(Freezer { file, on, off }) = self.freezer() else { return Ok(false) };
         if still {
-            journalled(guard, Undo::Write { path: path.clone(), content: off.to_owned() })?;
+            journalled(guard, Undo::Write { path: file.clone(), content: off.to_owned() })?;
         }
-        write(&path, if still { on } else { off })?;
+        write(&file, if still { on } else { off })?;
         Ok(true)
     }
 
-    /// The file by which all of its tasks stand still, with what is written to stop them and to let them go on.
-    pub(super) fn freezer(&self) -> Option<(PathBuf, &'static str, &'static str)> {
-        let (version, dir) = self.home.as_ref()?;
-        let (file, on, off) = match version {
-            Version::V1 => ("freezer.state", "FROZEN", "THAWED"),
-            Version::V2 => ("cgroup.freeze", "1", "0"),
+    pub(super) fn freezer(&self) -> Option<Freezer> {
+        let Group { version, dir } = self.home.as_ref()?;
+        let freezer = match version {
+            Version::V1 => Freezer { file: dir.join("freezer.state"), on: "FROZEN", off: "THAWED" },
+            Version::V2 => Freezer { file: dir.join("cgroup.freeze"), on: "1", off: "0" },
         };
-        let path = dir.join(file);
-        path.exists().then_some((path, on, off))
+        freezer.file.exists().then_some(freezer)
     }
 }
 
@@ -139,7 +130,7 @@ impl Zone {
 pub(super) fn make(
     hierarchy: &Hierarchy,
     dir: &Path,
-    wants: &Wants,
+    wants: &GroupNeeds,
     guard: &mut Guard,
 ) -> Result<(), SlowError> {
     let mut note = |undo| journalled(guard, undo).map(drop);
@@ -163,7 +154,7 @@ pub(super) fn make(
 /// hierarchy of version 1 has.
 fn delegate(
     hierarchy: &Hierarchy,
-    wants: &Wants,
+    wants: &GroupNeeds,
     note: &mut dyn FnMut(Undo) -> Result<(), SlowError>,
 ) -> Result<(), SlowError> {
     let path = hierarchy.mount.join("cgroup.subtree_control");

@@ -44,7 +44,6 @@ impl Shown {
         put(&self.cpuinfo, &of_node(&all, speeds))
     }
 
-    /// What is to be seen in place of what.
     pub(super) fn places(&self) -> Vec<(PathBuf, PathBuf)> {
         vec![(self.cpuinfo.clone(), CPUINFO.into()), (self.online.clone(), ONLINE.into())]
     }
@@ -55,7 +54,6 @@ fn put(path: &Path, text: &str) -> Result<(), SlowError> {
     std::fs::write(path, text).map_err(|e| SlowError::io(format!("writing {}", path.display()), e))
 }
 
-/// A field of a block of `/proc/cpuinfo`.
 pub(super) fn field(block: &str, name: &str) -> Option<String> {
     block.lines().find_map(|line| {
         let (key, value) = line.split_once(':')?;

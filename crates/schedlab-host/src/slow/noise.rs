@@ -11,14 +11,10 @@ use schedlab_stats::Random;
 use schedlab_sys::clock;
 use schedlab_sys::guard::Guard;
 use schedlab_workload::Noise;
-use std::process::Stdio;
 
-/// Starts a child that makes it.
 pub(super) fn start(noise: &Noise, guard: &mut Guard) -> Result<HelperProcess, SlowError> {
-    let mut command = Entry::Noise(noise.clone()).helper()?;
-    command.stdin(Stdio::null()).stdout(Stdio::null());
-    let child = command.spawn().map_err(|e| SlowError::io("starting the noise", e))?;
-    HelperProcess::new(format!("the noise on CPUs {}", noise.cpus), child, guard)
+    let command = Entry::Noise(noise.clone()).helper()?;
+    HelperProcess::start(format!("the noise on CPUs {}", noise.cpus), command, guard)
 }
 
 /// The life of the child: a thread for each CPU, until it is killed.
@@ -27,7 +23,7 @@ pub(super) fn child(noise: &Noise) -> i32 {
         for cpu in noise.cpus.iter() {
             let body = move || bursts(noise, cpu);
             if std::thread::Builder::new().spawn_scoped(scope, body).is_err() {
-                // Noise on some of the CPUs is not what was asked for; the session notices the end.
+                // Noise on only some of the CPUs would be wrong. The session notices that this process ends.
                 std::process::exit(1);
             }
         }

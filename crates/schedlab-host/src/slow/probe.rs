@@ -1,6 +1,7 @@
 //! How fast a CPU is: the part of the time that a task gets on it, and how much it computes.
 
-use super::child_entry::{Entry, enter, printed};
+pub(super) use super::child_entry::Probe;
+use super::child_entry::{Entry, answer, answers, enter};
 use super::{SlowError, hogs};
 use crate::per_cpu;
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid};
@@ -9,16 +10,11 @@ use schedlab_sys::signal::Signals;
 use schedlab_sys::{clock, sched};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
-use std::process::{Child, Stdio};
 
-/// What a probe measured on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Reading {
-    /// The CPU that was probed.
     pub(super) cpu: Cpu,
-    /// The time for which it was probed.
     pub(super) wall: Nanos,
-    /// CPU time that the probe was granted.
     pub(super) granted: Nanos,
     /// What interrupts and the hypervisor took meanwhile, in whole ticks.
     pub(super) taken: Nanos,
@@ -29,30 +25,15 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// The part of the time that was granted.
     #[must_use]
     pub(super) fn share(&self) -> f64 {
         self.granted.0 as f64 / self.wall.0.max(1) as f64
     }
 
-    /// The number of rounds in a second.
     #[must_use]
     pub(super) fn rate(&self) -> f64 {
         self.rounds as f64 / self.wall.as_secs_f64().max(1e-9)
     }
-}
-
-/// The settings of a probe.
-#[derive(Clone, Debug)]
-pub(super) struct Probe {
-    /// Control groups that it enters.
-    pub(super) groups: Vec<PathBuf>,
-    /// The time for which it was probed.
-    pub(super) time: Nanos,
-    /// It begins at a multiple of this: with whole slots of a grid nothing is cut off.
-    pub(super) align: Nanos,
-    /// As a real-time thread below the hogs, so that other load on the CPU is not measured.
-    pub(super) realtime: bool,
 }
 
 impl Probe {
@@ -66,26 +47,10 @@ impl Probe {
         let all: Vec<Cpu> = cpus.iter().collect();
         let mut readings = Vec::new();
         for some in all.chunks((all.len() / 2).max(1)) {
-            let children: Vec<Child> =
-                some.iter().map(|&cpu| self.start(cpu)).collect::<Result<_, _>>()?;
-            for child in children {
-                readings.extend(serde_json::from_slice::<Reading>(&printed(child, signals)?));
-            }
+            let entries = some.iter().map(|&cpu| Entry::Probe { cpu, probe: self.clone() });
+            readings.extend(answers::<Reading>(entries, signals)?.into_iter().flatten());
         }
         Ok(readings)
-    }
-
-    fn start(&self, cpu: Cpu) -> Result<Child, SlowError> {
-        let entry = Entry::Probe {
-            groups: self.groups.clone(),
-            cpu,
-            time: self.time,
-            align: self.align,
-            realtime: self.realtime,
-        };
-        let mut command = entry.helper()?;
-        command.stdin(Stdio::null()).stdout(Stdio::piped());
-        command.spawn().map_err(|e| SlowError::io("starting a probe", e))
     }
 }
 
@@ -115,19 +80,10 @@ fn settle(groups: &[PathBuf], cpu: Cpu, realtime: bool) -> (bool, bool) {
     }
 }
 
-/// The life of the child.
-pub(super) fn child(
-    groups: &[PathBuf],
-    cpu: Cpu,
-    time: Nanos,
-    align: Nanos,
-    realtime: bool,
-) -> i32 {
-    use std::io::Write;
-    let (realtime, ready) = settle(groups, cpu, realtime);
-    let reading = Reading { realtime, ..measure(cpu, time, align) };
-    let text = serde_json::to_string(&reading).expect("plain values");
-    if !ready || writeln!(std::io::stdout(), "{text}").is_err() { 1 } else { 0 }
+pub(super) fn child(probe: &Probe, cpu: Cpu) -> i32 {
+    let (realtime, ready) = settle(&probe.groups, cpu, probe.realtime);
+    let reading = Reading { realtime, ..measure(cpu, probe.time, probe.align) };
+    if ready { answer(&reading) } else { 1 }
 }
 
 fn measure(cpu: Cpu, time: Nanos, align: Nanos) -> Reading {

@@ -1,11 +1,10 @@
 //! A budget of CPU time in each period (bandwidth control of the fair class).
 
 use super::budget_change::{LEAST, budget};
-use super::group::write;
+use super::group::{Group, write};
 use super::{SlowError, Speed};
 use schedlab_model::Nanos;
 use schedlab_sys::cgroup::{self, Version};
-use std::path::{Path, PathBuf};
 
 /// The period by default: 100 ms, the kernel's own, makes the first seconds up to 7 % too fast; at
 /// 4 ms the kernel's tick is a part of the budget.
@@ -16,8 +15,7 @@ const PERIODS: std::ops::RangeInclusive<Nanos> = Nanos::from_millis(1)..=Nanos::
 /// A budget in force on a group of one CPU's tasks.
 #[derive(Debug)]
 pub(super) struct Quota {
-    version: Version,
-    dir: PathBuf,
+    group: Group,
     period: Nanos,
     burst: Nanos,
 }
@@ -47,12 +45,12 @@ pub(super) fn check(speed: Speed, period: Nanos, burst: Nanos) -> Result<(), Str
 
 impl Quota {
     pub(super) fn apply(
-        zone: &(Version, PathBuf),
+        group: &Group,
         speed: Speed,
         period: Nanos,
         burst: Nanos,
     ) -> Result<Self, SlowError> {
-        let quota = Self { version: zone.0, dir: zone.1.clone(), period, burst };
+        let quota = Self { group: group.clone(), period, burst };
         quota.set(speed)?;
         Ok(quota)
     }
@@ -65,14 +63,12 @@ impl Quota {
         self.write(budget.map(|budget| budget.max(self.burst)), shorter)
     }
 
-    /// How often budgets come, in nanoseconds.
     pub(super) const fn period(&self) -> Nanos {
         self.period
     }
 
-    /// How many budgets there were.
     pub(super) fn counted(&self) -> Option<u64> {
-        cgroup::throttled_in(&self.dir).map(|(periods, _, _)| periods)
+        cgroup::throttled_in(&self.group.dir).map(|(periods, _, _)| periods)
     }
 
     pub(super) fn set(&self, speed: Speed) -> Result<(), SlowError> {
@@ -83,40 +79,29 @@ impl Quota {
     }
 
     fn write(&self, budget: Option<Nanos>, shorter: bool) -> Result<(), SlowError> {
-        let mut files = files(self.version, &self.dir, budget, self.period, self.burst);
-        // The old budget in a shorter period is more than a group above may allow.
-        if shorter && self.version == Version::V1 {
-            files.swap(0, 1);
+        let micros = |time: Nanos| (time.0 / 1_000).to_string();
+        let period = micros(self.period);
+        let budget = budget.map(micros);
+        let Group { version, dir } = &self.group;
+        match version {
+            Version::V1 => {
+                let period = (dir.join("cpu.cfs_period_us"), period);
+                let budget = (dir.join("cpu.cfs_quota_us"), budget.unwrap_or_else(|| "-1".into()));
+                // The old budget in a shorter period is more than a group above may allow.
+                let files = if shorter { [budget, period] } else { [period, budget] };
+                files.iter().try_for_each(|(path, text)| write(path, text))?;
+            }
+            Version::V2 => {
+                let budget = budget.unwrap_or_else(|| "max".into());
+                write(&dir.join("cpu.max"), &format!("{budget} {period}"))?;
+            }
         }
-        files.into_iter().try_for_each(|(path, text)| write(&path, &text))
-    }
-}
-
-/// What is written where. A burst is only written when it is asked for: older kernels have none.
-fn files(
-    version: Version,
-    dir: &Path,
-    budget: Option<Nanos>,
-    period: Nanos,
-    burst: Nanos,
-) -> Vec<(PathBuf, String)> {
-    let micros = |time: Nanos| (time.0 / 1_000).to_string();
-    let none = if version == Version::V1 { "-1" } else { "max" };
-    let budget = budget.map_or_else(|| none.to_owned(), micros);
-    let mut files = match version {
-        Version::V1 => vec![
-            (dir.join("cpu.cfs_period_us"), micros(period)),
-            (dir.join("cpu.cfs_quota_us"), budget),
-        ],
-        Version::V2 => {
-            vec![(dir.join("cpu.max"), format!("{budget} {}", micros(period)))]
+        // Older kernels have no bursts.
+        match self.burst > Nanos::ZERO {
+            true => self.group.write(["cpu.cfs_burst_us", "cpu.max.burst"], &micros(self.burst)),
+            false => Ok(()),
         }
-    };
-    if burst > Nanos::ZERO {
-        let name = if version == Version::V1 { "cpu.cfs_burst_us" } else { "cpu.max.burst" };
-        files.push((dir.join(name), micros(burst)));
     }
-    files
 }
 
 #[cfg(test)]
@@ -128,7 +113,7 @@ mod tests {
         let speed = Speed::percent(30).unwrap();
         let dir = tempfile::tempdir().unwrap();
         let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
-        let zone = |version| (version, dir.path().to_owned());
+        let zone = |version| Group { version, dir: dir.path().to_owned() };
         let files = ["cpu.cfs_period_us", "cpu.cfs_quota_us", "cpu.max"];
         crate::slow::group::fake(dir.path(), &files);
         Quota::apply(&zone(Version::V1), speed, PERIOD, Nanos::ZERO).unwrap();

@@ -13,9 +13,7 @@ use std::path::PathBuf;
 /// What a user asks of a session of `schedlab slow`: nodes, speeds, method, links and limits.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
-    /// The method; `None` lets schedlab choose.
     pub method: Option<Method>,
-    /// The nodes, with their CPUs and speeds.
     pub nodes: Vec<Node>,
     /// Period of the hogs' grid, or of slices under weights; `None`: see [`Request::follows`].
     pub period: Option<Nanos>,
@@ -25,23 +23,18 @@ pub struct Request {
     pub follows: bool,
     /// What of a budget may be saved up beyond a period.
     pub quota_burst: Nanos,
-    /// The background noise on CPUs.
     pub noise: Vec<Noise>,
     /// Keep CPUs busy in the gaps that `quota` and `stop` leave; `None`: where it is right.
     pub filler: Option<bool>,
     /// Slow CPUs that another session slows too, with a warning.
     pub share: bool,
-    /// Commands live on when the session ends.
     pub keep: bool,
-    /// Do not measure each CPU after applying.
     pub unmeasured: bool,
     /// Measure how late tasks wake on each CPU, before applying and after.
     pub wakeups: bool,
-    /// The session ends after this time.
     pub time_limit: Option<Nanos>,
     /// Links of pairs of nodes, and what happens to links and nodes.
     pub cluster: Cluster,
-    /// Where each change is written as a line of JSON.
     pub events: Option<PathBuf>,
     /// Give tasks of nodes so large a weight that other load gets next to no CPU time: for measuring.
     pub heavy: bool,
@@ -72,11 +65,9 @@ impl TryFrom<NodesFile> for Request {
 pub struct Plan {
     pub(super) request: Request,
     pub(super) grid: Grid,
-    /// The method that was chosen.
     pub method: Method,
     /// Why this method; empty when it was asked for.
     pub why: String,
-    /// Whether fillers keep CPUs busy in the gaps.
     pub fills: bool,
     /// What is known to be wrong about it, and what to mind.
     pub warnings: Vec<Warning>,
@@ -118,14 +109,12 @@ impl Request {
 }
 
 impl Request {
-    /// The period of budgets at the start.
     pub(super) fn quota_period(&self) -> Nanos {
         self.quota_period.unwrap_or(quota::PERIOD)
     }
 }
 
 impl Plan {
-    /// Whether the period follows the work.
     pub(super) fn follows(&self) -> bool {
         let Request { period, quota_period, quota_burst, follows, .. } = &self.request;
         *follows

@@ -7,7 +7,7 @@ mod orders;
 mod pace;
 mod signals;
 
-use super::apply::{Held, Hold, Under};
+use super::apply::{Held, NodeControl, Under};
 use super::child_entry::program;
 use super::control::Control;
 use super::cpu_claims;
@@ -18,6 +18,7 @@ use super::links::Links;
 use super::measure::{self, Measured};
 use super::node_view::Shown;
 use super::noise;
+use super::stop::Limiter;
 use super::unslowed_tasks::{self, Watch};
 use super::{Method, Node, Period, Plan, SlowError, Speeds, Support, Wakeups, latency};
 use crate::net::Namespace;
@@ -35,16 +36,13 @@ use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
-/// How a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// All commands ended; the first exit code that is not 0, or 0.
     Commands(i32),
     /// A signal came, this one.
     Interrupted(i32),
-    /// All that was attached has ended.
     Targets,
-    /// The time limit of the session ended it.
     TimeLimit,
 }
 
@@ -55,19 +53,16 @@ pub struct Session {
     under: Under,
     control: Control,
     started: Nanos,
-    /// What was measured after applying.
     pub measured: Vec<Measured>,
     /// The CPUs at full speed, before anything was applied; empty where nothing is measured.
     full: Vec<super::probe::Reading>,
     /// How late tasks wake, where that was asked for.
     pub wakeups: Vec<Wakeups>,
-    /// Warnings about the session.
     pub warnings: Vec<Warning>,
     /// A process of the first node that was moved in by the one that holds the session; 0: none.
     pub(super) admitted: Arc<AtomicI32>,
     links: Links,
     journal: Journal,
-    /// How many events of the cluster have happened.
     happened: usize,
     noise: Vec<HelperProcess>,
     watch: Watch,
@@ -89,18 +84,14 @@ struct Active {
     /// Processes that were attached and could not be moved into a group, with when each began.
     attached: Vec<(Pid, u64)>,
     failed: bool,
-    /// Whether its tasks run on its CPUs only.
     bound: bool,
-    /// How many steps of the script are done.
     step: usize,
     /// What its commands see of the machine, where that is the node.
     shown: Option<Shown>,
-    /// What its period follows.
     found: Found,
 }
 
 impl Active {
-    /// Makes a node's groups and applies what is for its tasks.
     fn apply(
         plan: &Plan,
         node: &Node,
@@ -216,8 +207,6 @@ impl Session {
         if self.plan.request.unmeasured {
             return Ok(());
         }
-        let nodes = &self.plan.request.nodes;
-        let speeds: Speeds = nodes.iter().flat_map(|node| node.speeds.clone()).collect();
         let method = self.plan.method;
         let grid = self.plan.grid;
         for index in 0..self.nodes.len() {
@@ -226,11 +215,7 @@ impl Session {
             let groups = active.held.groups.clone();
             let (probe, slack) =
                 measure::probe(method, grid, self.plan.request.quota_period(), &groups);
-            let own: Speeds = speeds
-                .iter()
-                .filter(|(cpu, _)| cpus.contains(**cpu))
-                .map(|(c, s)| (*c, *s))
-                .collect();
+            let own = self.plan.request.nodes[index].speeds.clone();
             let readings = self.meanwhile(|| probe.read(&cpus, signals))?;
             let mut measured = measure::compare(&own, &self.full, &readings);
             for _ in 1..measure::READINGS {
@@ -248,7 +233,6 @@ impl Session {
         Ok(())
     }
 
-    /// Measures how late tasks wake on each CPU while the method does its work.
     fn measure_wakeups(
         &mut self,
         speeds: &Speeds,
@@ -268,7 +252,6 @@ impl Session {
         Ok(())
     }
 
-    /// Keeps the method going while something is measured.
     fn meanwhile<T: Send>(
         &mut self,
         measure: impl FnOnce() -> Result<T, SlowError> + Send,
@@ -288,7 +271,6 @@ impl Session {
         })
     }
 
-    /// Moves in what is attached, and starts noise and commands.
     fn populate(&mut self) -> Result<(), SlowError> {
         for noise in &self.plan.request.noise {
             self.noise.push(noise::start(noise, &mut self.guard)?);
@@ -296,7 +278,7 @@ impl Session {
         let addresses = self.addresses();
         for active in &mut self.nodes {
             // Before anybody comes: the time until now is no credit.
-            if let Hold::Stop(limiter) = &mut active.held.hold {
+            if let NodeControl::Stop(limiter) = &mut active.held.hold {
                 limiter.restart();
             }
             active.found.begin(active.held.used(&[]));
@@ -307,7 +289,7 @@ impl Session {
                 active.commands.push(running);
             }
             // What they start inherits the slices.
-            if let (Hold::Weight(weight), Some(period)) =
+            if let (NodeControl::Weight(weight), Some(period)) =
                 (&mut active.held.hold, self.plan.request.period)
             {
                 weight.pace(period, &mut self.guard)?;
@@ -391,22 +373,19 @@ impl Session {
 
     /// Limiters that have nobody yet look at every turn.
     fn await_the_first(&mut self) {
-        for active in &mut self.nodes {
-            if let Hold::Stop(limiter) = &mut active.held.hold
-                && limiter.is_idle()
-            {
-                limiter.look_now();
-            }
-        }
+        self.limiters().filter(|limiter| limiter.is_idle()).for_each(Limiter::look_now);
     }
 
-    /// Somebody has come: limiters look at him at once, since his lifetime counts from then.
+    /// A process has come: limiters look at it at once, since its lifetime counts from then.
     fn look_now(&mut self) {
-        for active in &mut self.nodes {
-            if let Hold::Stop(limiter) = &mut active.held.hold {
-                limiter.look_now();
-            }
-        }
+        self.limiters().for_each(Limiter::look_now);
+    }
+
+    fn limiters(&mut self) -> impl Iterator<Item = &mut Limiter> {
+        self.nodes.iter_mut().filter_map(|active| match &mut active.held.hold {
+            NodeControl::Stop(limiter) => Some(limiter),
+            _ => None,
+        })
     }
 
     /// Where processes of the first node are bound to, where they are.
@@ -429,7 +408,6 @@ impl Session {
         failed
     }
 
-    /// The groups of the tasks of the first node.
     pub(super) fn groups(&self) -> Vec<std::path::PathBuf> {
         self.nodes.first().map(|active| active.held.groups.clone()).unwrap_or_default()
     }
@@ -444,7 +422,6 @@ impl Session {
         codes.into_iter().find(|code| *code != 0).unwrap_or(0)
     }
 
-    /// Sleeps until something happens or `next`.
     fn wait(&mut self, next: Nanos, signals: Option<Signals>) -> Result<(), SlowError> {
         match signals {
             Some(signals) => self.wait_for(next, &[signals.fd()]),
@@ -474,7 +451,6 @@ impl Session {
         Ok(ready)
     }
 
-    /// The processes that hold what is in force.
     fn aides(&mut self) -> impl Iterator<Item = &mut HelperProcess> {
         let of_nodes = self.nodes.iter_mut().flat_map(|active| active.held.aides());
         of_nodes.chain(self.under.aides()).chain(&mut self.noise)
@@ -500,10 +476,11 @@ impl Session {
         // A child of ours as probes are, and none of those that are slowed.
         let guardian = self.guard.guardian();
         let admitted = self.admitted();
-        let limited =
-            |active: &&mut Active| !active.failed && matches!(active.held.hold, Hold::Stop(_));
+        let limited = |active: &&mut Active| {
+            !active.failed && matches!(active.held.hold, NodeControl::Stop(_))
+        };
         for active in self.nodes.iter_mut().filter(limited) {
-            if let Hold::Stop(limiter) = &active.held.hold
+            if let NodeControl::Stop(limiter) = &active.held.hold
                 && limiter.due() > now
             {
                 next = next.min(limiter.due());
@@ -512,7 +489,7 @@ impl Session {
             let mut roots: Vec<Pid> = extra.iter().copied().chain(admitted).collect();
             roots.extend(active.roots());
             let held = &mut active.held;
-            let Hold::Stop(limiter) = &mut held.hold else { continue };
+            let NodeControl::Stop(limiter) = &mut held.hold else { continue };
             let zone = &held.zone;
             let mut list = || {
                 let mut processes = zone.members_or_family(&roots);
@@ -565,7 +542,6 @@ fn put_back(directory: &std::path::Path) -> Vec<Warning> {
     told.collect()
 }
 
-/// Makes the networks of nodes that have one.
 fn networks(nodes: &[Node], guard: &mut Guard) -> Result<Vec<Option<Namespace>>, SlowError> {
     let make = |node: &Node| {
         let Some(link) = &node.net else { return Ok(None) };

@@ -85,7 +85,6 @@ fn settled(settings: &[Setting]) -> Result<Vec<Setting>, SlowError> {
 /// A session that is kept up by a thread of its own while something else runs.
 #[derive(Debug)]
 pub(crate) struct Slowed {
-    /// Warnings about the speeds.
     pub(crate) warnings: Vec<Warning>,
     groups: Vec<PathBuf>,
     admitted: Arc<AtomicI32>,

@@ -8,12 +8,11 @@ use schedlab_sys::guard::{Guard, Undo};
 use schedlab_sys::slice;
 use std::path::{Path, PathBuf};
 
-/// The slices of a group of tasks and of their burners.
 #[derive(Debug)]
 pub(super) struct Slices {
     tasks: PathBuf,
     usual: Nanos,
-    /// What tasks were given at some time, so that it can be told from what others give them. All are journalled.
+    /// All slices that tasks were given, each journalled. A slice that is not among them was set by somebody else.
     given: Vec<Nanos>,
     period: Nanos,
 }

@@ -13,13 +13,12 @@
 //! Where one group of version 2 holds all processes, the variant for a group freezes it instead of sending signals:
 //! one write stops all threads, and no shell sees a stopped job.
 
+use super::group::{Freezer, Group};
 use super::{SlowError, Speed, journalled};
 use schedlab_model::{Nanos, Pid};
-use schedlab_sys::cgroup::{self, Version};
 use schedlab_sys::guard::{Guard, StepId, Undo};
 use schedlab_sys::{clock, kernel_file, process};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 /// It does not look more often than this ...
 const LEAST: Nanos = Nanos::from_millis(10);
@@ -37,11 +36,10 @@ const SIGSTOP: i32 = 19;
 /// Whose CPU time is compared with the speed.
 #[derive(Clone, Debug)]
 pub(super) enum Limits {
-    /// Each process is limited by its own CPU time.
     Each,
     /// That of all of them together, ended ones included: by the counter of their control group where there is
     /// one, else by what processes and their parents tell.
-    Together(Option<(Version, PathBuf)>),
+    Together(Option<Group>),
 }
 
 #[derive(Debug)]
@@ -53,21 +51,27 @@ struct StoppedTask {
     step: StepId,
 }
 
-/// The freezer of a group, with whether it is on.
+/// A group's freezer, and whether it is on.
 #[derive(Debug)]
-struct Freezer {
-    file: PathBuf,
-    on: &'static str,
-    off: &'static str,
+struct Freezing {
+    freezer: Freezer,
     frozen: bool,
 }
 
-impl Freezer {
+impl Freezing {
     fn set(&mut self, frozen: bool) {
+        let Freezer { file, on, off } = &self.freezer;
         // As with signals: a group that is gone has nobody to stop.
-        let _ = kernel_file::write(&self.file, if frozen { self.on } else { self.off });
+        let _ = kernel_file::write(file, if frozen { on } else { off });
         self.frozen = frozen;
     }
+}
+
+/// CPU time that one process or all together used, and the lifetime in which they used it.
+#[derive(Clone, Copy)]
+struct Use {
+    used: Nanos,
+    life: Nanos,
 }
 
 /// What stopping in time may borrow from the looks to come.
@@ -95,8 +99,8 @@ impl Pace {
         self.cost = if fresh { cost } else { Nanos((3 * seen.0 + cost.0) / 4) };
     }
 
-    /// How long the one that is stopped will stand still before a look to continue is paid for: a stop and a
-    /// continuation are paid for by a cycle of running and standing still, and the latter alone by the pause.
+    /// How long a process that is stopped now stays stopped at least, so that looks keep to their part of the time. A
+    /// cycle of running and stopping pays for two looks, and the pause for the look that ends it.
     fn pause(&self, speed: Speed) -> Nanos {
         let still = (2.0 * (1.0 - speed.fraction())).max(1.0);
         Nanos((self.cost.0 as f64 * REST as f64 * still) as u64).min(DEBT)
@@ -116,17 +120,14 @@ impl Pace {
 pub(super) struct Limiter {
     speed: Speed,
     limits: Limits,
-    /// How many threads of the node can run at a time.
     cpus: u64,
-    freezer: Option<Freezer>,
+    freezer: Option<Freezing>,
     since: Nanos,
     /// What all had used together at `since`, and since then.
     before: Nanos,
     used: Nanos,
     victims: BTreeMap<Pid, StoppedTask>,
-    /// The node's processes when they were last listed.
     listed: Vec<Pid>,
-    /// When to list them again.
     list_due: Nanos,
     pace: Pace,
     due: Nanos,
@@ -152,11 +153,11 @@ fn holds(used: Nanos, life: Nanos, speed: Speed, stopped: bool, cpus: u64) -> Na
     Nanos(u64::try_from(time).unwrap_or(u64::MAX / 2))
 }
 
-/// Whether a process with this use in a life of this length is to stand still, and how long that holds; `pause` is how
-/// long it would stand still, or does.
+/// Whether a process is to be stopped, and how long that decision holds. `pause` is how long a stop lasts at least.
 fn judge(
-    (used, life): (Nanos, Nanos),
-    (pause, stopped): (Nanos, bool),
+    Use { used, life }: Use,
+    pause: Nanos,
+    stopped: bool,
     speed: Speed,
     cpus: u64,
 ) -> (bool, Nanos) {
@@ -171,42 +172,33 @@ fn judge(
 
 impl Limiter {
     pub(super) fn new(speed: Speed, limits: Limits, cpus: usize) -> Self {
-        let before = Nanos::ZERO;
-        let used = Nanos::ZERO;
-        let since = clock::monotonic();
-        let victims = BTreeMap::new();
-        let cpus = u64::try_from(cpus.max(1)).expect("few CPUs");
-        let listed = Vec::new();
-        let list_due = Nanos::ZERO;
-        let pace = Pace::default();
-        let due = Nanos::ZERO;
         let mut new = Self {
             speed,
             limits,
-            cpus,
-            since,
-            before,
-            used,
-            victims,
-            listed,
-            list_due,
-            pace,
-            due,
+            cpus: u64::try_from(cpus.max(1)).expect("few CPUs"),
+            since: clock::monotonic(),
+            before: Nanos::ZERO,
+            used: Nanos::ZERO,
+            victims: BTreeMap::new(),
+            listed: Vec::new(),
+            list_due: Nanos::ZERO,
+            pace: Pace::default(),
+            due: Nanos::ZERO,
             freezer: None,
         };
         new.restart();
         new
     }
 
-    /// Freezes a group instead of stopping its processes: its file, what is written to stop and to go on.
+    /// Freezes a group instead of stopping its processes.
     pub(super) fn freezing(
         mut self,
-        (file, on, off): (PathBuf, &'static str, &'static str),
+        freezer: Freezer,
         guard: &mut Guard,
     ) -> Result<Self, SlowError> {
-        let undo = Undo::Write { path: file.clone(), content: off.to_owned() };
-        journalled(guard, undo)?;
-        self.freezer = Some(Freezer { file, on, off, frozen: false });
+        let content = freezer.off.to_owned();
+        journalled(guard, Undo::Write { path: freezer.file.clone(), content })?;
+        self.freezer = Some(Freezing { freezer, frozen: false });
         Ok(self)
     }
 
@@ -220,8 +212,8 @@ impl Limiter {
     pub(super) fn restart(&mut self) {
         self.since = clock::monotonic();
         (self.before, self.used) = (Nanos::ZERO, Nanos::ZERO);
-        if let Limits::Together(Some((version, dir))) = &self.limits {
-            self.before = cgroup::usage(*version, dir).unwrap_or(Nanos::ZERO);
+        if let Limits::Together(Some(group)) = &self.limits {
+            self.before = group.usage().unwrap_or(Nanos::ZERO);
         }
     }
 
@@ -235,18 +227,15 @@ impl Limiter {
         self.look_now();
     }
 
-    /// From now on at another speed.
     pub(super) fn set(&mut self, speed: Speed) {
         self.speed = speed;
         self.look_now();
     }
 
-    /// Whether nobody has come yet.
     pub(super) fn is_idle(&self) -> bool {
         self.victims.is_empty()
     }
 
-    /// Looks as soon as it is asked.
     pub(super) fn look_now(&mut self) {
         (self.due, self.list_due) = (Nanos::ZERO, Nanos::ZERO);
     }
@@ -314,7 +303,7 @@ impl Limiter {
     fn count(&mut self) {
         let all = match &self.limits {
             Limits::Each => return,
-            Limits::Together(Some((version, dir))) => cgroup::usage(*version, dir).ok(),
+            Limits::Together(Some(group)) => group.usage(),
             Limits::Together(None) => {
                 // Children that ended and were awaited are in their parent's account.
                 let of = |pid: &Pid| {
@@ -345,12 +334,12 @@ impl Limiter {
             if let Some(freezer) = &freezer {
                 victim.stopped = freezer.frozen;
             }
-            let (used, life) = if together {
-                (total, now - self.since)
+            let use_of = if together {
+                Use { used: total, life: now - self.since }
             } else {
-                (victim.used, now - victim.since)
+                Use { used: victim.used, life: now - victim.since }
             };
-            let (stop, time) = judge((used, life), (pause, victim.stopped), speed, cpus);
+            let (stop, time) = judge(use_of, pause, victim.stopped, speed, cpus);
             if stop != victim.stopped && (stop || paid) {
                 victim.stopped = stop;
                 freeze = Some(stop);
@@ -470,7 +459,7 @@ mod tests {
                 continue;
             }
             let pause = if ahead { pace.pause(speed) } else { Nanos::ZERO };
-            let (stop, time) = judge((used, now - start), (pause, stopped), speed, 1);
+            let (stop, time) = judge(Use { used, life: now - start }, pause, stopped, speed, 1);
             let paid = pace.paid <= now;
             stopped = if stop || paid { stop } else { stopped };
             let at = now + time;
@@ -528,7 +517,8 @@ mod tests {
             std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
         let pid = Pid(child.id().cast_signed());
         let limiter = Limiter::new("1%".parse().unwrap(), Limits::Together(None), 1);
-        let mut limiter = limiter.freezing((file.clone(), "1", "0"), &mut guard).unwrap();
+        let freezer = Freezer { file: file.clone(), on: "1", off: "0" };
+        let mut limiter = limiter.freezing(freezer, &mut guard).unwrap();
         until(|| {
             limiter.look(&mut || vec![pid], &mut guard).unwrap();
             written() == "1"

@@ -16,7 +16,6 @@ const PART: u64 = 100;
 /// How many gaps tell the cost. An interrupt in one of them changes nothing.
 const GAPS: usize = 15;
 
-/// The CPU time of a hog between burns.
 #[derive(Debug)]
 pub(super) struct Switching {
     costs: [u64; GAPS],

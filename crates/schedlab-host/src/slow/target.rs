@@ -8,7 +8,6 @@ use schedlab_model::Pid;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// How a user names what is attached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// `1234`: a process, with its children.
@@ -21,12 +20,9 @@ pub enum Target {
     Container(String),
 }
 
-/// What a target turned out to be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// The processes that were found.
     pub processes: Vec<Pid>,
-    /// The folders of control groups.
     pub groups: Vec<PathBuf>,
 }
 
@@ -175,7 +171,6 @@ fn is_unit(group: &str, name: &str) -> bool {
             .any(|kind| group.strip_suffix(kind).is_some_and(|stem| stem == name))
 }
 
-/// The length of a container's full ID.
 const ID: usize = 64;
 
 fn is_container(group: &str, above: &str, id: &str) -> bool {

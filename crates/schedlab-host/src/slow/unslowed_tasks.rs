@@ -31,12 +31,10 @@ impl Watch {
         Self { method, next, pause: FIRST }
     }
 
-    /// When it looks next.
     pub(super) const fn next(&self) -> Nanos {
         self.next
     }
 
-    /// Whether it is time to look.
     pub(super) fn is_due(&self, now: Nanos) -> bool {
         now >= self.next
     }

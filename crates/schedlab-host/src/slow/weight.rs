@@ -5,9 +5,9 @@
 //! little from them. A group's weight is divided over CPUs in proportion to its load there, hence the
 //! faults that [`super::Method::fault`] tells.
 
-use super::group::write;
+use super::group::{Group, Weights, write};
 use super::helper_process::HelperProcess;
-use super::node_groups::{Wants, make};
+use super::node_groups::{GroupNeeds, make};
 use super::slices::Slices;
 use super::{SlowError, Speed, Speeds, Support};
 use schedlab_model::{Cpu, Nanos, Pid};
@@ -15,10 +15,8 @@ use schedlab_sys::cgroup::Version;
 use schedlab_sys::guard::Guard;
 use std::path::PathBuf;
 
-/// How burners are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Grouping {
-    /// All of them in one group.
     One,
     /// Each CPU's in a group of its own.
     PerCpu,
@@ -27,8 +25,7 @@ pub(super) enum Grouping {
 /// Weights in force. The groups are undone by the guard; dropping it ends the burners.
 #[derive(Debug)]
 pub(super) struct Weight {
-    version: Version,
-    /// The group that the tasks enter.
+    weights: Weights,
     pub(super) tasks: PathBuf,
     groups: Vec<(Vec<Cpu>, PathBuf)>,
     speeds: Speeds,
@@ -41,24 +38,25 @@ pub(super) struct Weight {
 impl Weight {
     /// Makes the groups below a zone's CPU group and starts the burners.
     pub(super) fn apply(
-        zone: &(Version, PathBuf),
+        zone: &Group,
         speeds: &Speeds,
         grouping: Grouping,
-        wants: &Wants,
+        wants: &GroupNeeds,
         support: &Support,
         guard: &mut Guard,
     ) -> Result<Self, SlowError> {
-        let (version, top) = zone;
+        let Group { version, dir: top } = zone;
+        let weights = Weights::of(*version);
         let hierarchy = support.cpu_group.as_ref().expect("the zone has a CPU group");
-        weigh(zone, OUTWEIGHS * of_a_task(*version))?;
+        weights.write(top, OUTWEIGHS * weights.of_a_task)?;
         if *version == Version::V2 {
             write(&top.join("cgroup.subtree_control"), "+cpu")?;
         }
         let tasks = top.join("tasks-of-the-node");
         make(hierarchy, &tasks, wants, guard)?;
-        let burners = Wants { keep: None, ..wants.clone() };
+        let burners = GroupNeeds { keep: None, ..wants.clone() };
         let mut made = Self {
-            version: *version,
+            weights,
             slices: Slices::of(&tasks),
             tasks,
             groups: Vec::new(),
@@ -115,15 +113,13 @@ impl Weight {
     }
 
     fn write(&self) -> Result<(), SlowError> {
-        let least = least(self.version);
-        let most = most(self.version);
+        let weights = self.weights;
         let slowest = self.speeds.values().min().copied().unwrap_or(Speed::FULL);
-        let tasks = tasks(slowest, usual(self.version), most);
-        write(&self.tasks.join(file(self.version)), &tasks.to_string())?;
+        let tasks = weights.tasks(slowest);
+        weights.write(&self.tasks, tasks)?;
         for (cpus, dir) in &self.groups {
             let speed = cpus.first().map_or(Speed::FULL, |cpu| self.speeds[cpu]);
-            let burners = burners(tasks, speed, least, most);
-            write(&dir.join(file(self.version)), &burners.to_string())?;
+            weights.write(dir, weights.burners(tasks, speed))?;
         }
         Ok(())
     }
@@ -135,100 +131,60 @@ impl Weight {
 /// EEVDF, a sleeping group's saved time also grew with its weight, and the first second ran at full speed.
 const OUTWEIGHS: u64 = 16;
 
-/// The weight of a task that nobody gave another, and of a new group.
-const fn of_a_task(version: Version) -> u64 {
-    match version {
-        Version::V1 => 1_024,
-        Version::V2 => 100,
-    }
-}
-
 /// Gives a group the largest weight there is. For groups without burners: those never rest.
-pub(super) fn heaviest(zone: &(Version, PathBuf)) -> Result<(), SlowError> {
-    weigh(zone, most(zone.0))
+pub(super) fn heaviest(group: &Group) -> Result<(), SlowError> {
+    let weights = Weights::of(group.version);
+    weights.write(&group.dir, weights.most)
 }
 
-fn weigh((version, dir): &(Version, PathBuf), weight: u64) -> Result<(), SlowError> {
-    write(&dir.join(file(*version)), &weight.to_string())
-}
-
-const fn file(version: Version) -> &'static str {
-    match version {
-        Version::V1 => "cpu.shares",
-        Version::V2 => "cpu.weight",
+impl Weights {
+    fn tasks(self, slowest: Speed) -> u64 {
+        let run = u64::from(slowest.millionths());
+        let room = (self.most * run).checked_div(slowest.lost(1_000_000));
+        room.map_or(self.usual, |room| self.usual.min(room).max(1))
     }
-}
 
-const fn least(version: Version) -> u64 {
-    match version {
-        Version::V1 => 2,
-        Version::V2 => 1,
+    /// The weight of burners beside tasks of a weight, rounded to the nearest.
+    fn burners(self, tasks: u64, speed: Speed) -> u64 {
+        let run = u64::from(speed.millionths());
+        let lost = speed.lost(1_000_000);
+        ((tasks * lost + run / 2) / run).clamp(self.least, self.most)
     }
-}
-
-const fn most(version: Version) -> u64 {
-    match version {
-        Version::V1 => 262_144,
-        Version::V2 => 10_000,
-    }
-}
-
-/// The weight of the tasks: some times what a group has by default, as far as it leaves the burners of the
-/// slowest CPU the rest. No more: before EEVDF (Linux 6.6) what a group saves up while it sleeps grows with its
-/// weight, and a first burst at full speed took a second at the largest weight.
-const fn usual(version: Version) -> u64 {
-    match version {
-        Version::V1 => 4_096,
-        Version::V2 => 900,
-    }
-}
-
-fn tasks(slowest: Speed, usual: u64, most: u64) -> u64 {
-    let run = u64::from(slowest.millionths());
-    let lost = slowest.lost(1_000_000);
-    (most * run).checked_div(lost).map_or(usual, |room| usual.min(room).max(1))
-}
-
-/// The weight of burners beside tasks of a weight, rounded to the nearest.
-fn burners(tasks: u64, speed: Speed, least: u64, most: u64) -> u64 {
-    let run = u64::from(speed.millionths());
-    let lost = speed.lost(1_000_000);
-    ((tasks * lost + run / 2) / run).clamp(least, most)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::group::{V1, V2};
     use super::*;
     use std::path::Path;
 
     #[test]
     fn the_rest_of_the_machine_keeps_a_part() {
-        for version in [Version::V1, Version::V2] {
+        for weights in [V1, V2] {
             let dir = tempfile::tempdir().unwrap();
-            std::fs::write(dir.path().join(file(version)), "").unwrap();
-            weigh(&(version, dir.path().to_owned()), OUTWEIGHS * of_a_task(version)).unwrap();
-            let text = std::fs::read_to_string(dir.path().join(file(version))).unwrap();
-            let (weight, task) = (text.parse::<u64>().unwrap(), of_a_task(version));
-            assert!(weight <= most(version), "the kernel takes it");
-            assert!(task * 20 > weight, "a task beside it has a twentieth at least");
+            let file = dir.path().join(weights.file);
+            std::fs::write(&file, "").unwrap();
+            weights.write(dir.path(), OUTWEIGHS * weights.of_a_task).unwrap();
+            let weight = std::fs::read_to_string(&file).unwrap().parse::<u64>().unwrap();
+            assert!(weight <= weights.most, "the kernel takes it");
+            assert!(weights.of_a_task * 20 > weight, "a task beside it has a twentieth at least");
         }
     }
 
     #[test]
     fn the_weights_have_the_ratio_of_the_speed() {
-        for version in [Version::V1, Version::V2] {
-            let least = least(version);
-            let most = most(version);
+        for weights in [V1, V2] {
             for percent in [1, 5, 10, 25, 50, 75, 90, 99] {
                 let speed = Speed::percent(percent).unwrap();
-                let tasks = tasks(speed, usual(version), most);
-                let burners = burners(tasks, speed, least, most);
+                let tasks = weights.tasks(speed);
+                let burners = weights.burners(tasks, speed);
+                let taken = weights.least..=weights.most;
                 let got = tasks as f64 / (tasks + burners) as f64;
                 assert!((got - speed.fraction()).abs() < 0.000_5, "{percent}%: {got}");
-                assert!((least..=most).contains(&tasks) && (least..=most).contains(&burners));
+                assert!(taken.contains(&tasks) && taken.contains(&burners));
             }
         }
-        assert_eq!(burners(4_096, Speed::FULL, 2, 262_144), 2);
+        assert_eq!(V1.burners(4_096, Speed::FULL), 2);
     }
 
     #[test]
@@ -247,10 +203,9 @@ mod tests {
             (Cpu(0), Speed::percent(10).unwrap()),
             (Cpu(1), Speed::percent(75).unwrap()),
         ]);
-        let version = Version::V1;
         let groups = groups.into();
         let burners = Vec::new();
-        let mut weight = Weight { version, tasks, groups, speeds, burners, slices: None };
+        let mut weight = Weight { weights: V1, tasks, groups, speeds, burners, slices: None };
         let mut guard = Guard::arm_with(dir.path(), Path::new("/bin/true")).unwrap();
         weight.write().unwrap();
         let share = |cpu: u32| read("tasks") / (read("tasks") + read(&format!("burners-{cpu}")));

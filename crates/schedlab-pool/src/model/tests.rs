@@ -193,11 +193,12 @@ fn core_with_a_clock() -> (Core<'static, Lists<Item<'static>>>, Vec<usize>, Arc<
 #[test]
 fn a_start_that_comes_while_a_plan_is_worked_off_does_not_wait_for_the_plan() {
     let (core, locals, now) = core_with_a_clock();
-    let job =
-        |asks: Asks| -> TaskRef<'static> { Arc::new(Job::<_, _, Times>::new(&asks, || Some(()))) };
+    let job = |asks: JobRequests| -> TaskRef<'static> {
+        Arc::new(Job::<_, _, Times>::new(&asks, || Some(())))
+    };
     // Each job waits for one that does not come: edges without an end, and nothing to run meanwhile.
-    let first = job(Asks::NONE);
-    let jobs: Vec<_> = (0..100_000).map(|_| job(Asks::NONE)).collect();
+    let first = job(JobRequests::NONE);
+    let jobs: Vec<_> = (0..100_000).map(|_| job(JobRequests::NONE)).collect();
     core.counters.reserve(jobs.len() as u64 + 2, None);
     core.prepare(&first);
     for waits in &jobs {
@@ -205,9 +206,9 @@ fn a_start_that_comes_while_a_plan_is_worked_off_does_not_wait_for_the_plan() {
         core.link(&first, waits);
     }
     core.post_plan(jobs);
-    let timed = job(Asks { start: 20, timed: true, queued: true, ..Asks::NONE });
+    let timed = job(JobRequests { start: 20, timed: true, queued: true, ..JobRequests::NONE });
     core.post(Arc::clone(&timed), Vec::new(), None);
-    let mut me = Me::new(0);
+    let mut me = WorkerState::new(0);
     let Some(Work::Task(found)) = core.next(&mut me, Some(&locals[0])) else { panic!("it is due") };
     assert!(Arc::ptr_eq(&found, &timed));
     assert!(now.load(SeqCst) < 40, "it started at {now:?}, instead of 20");

@@ -20,7 +20,7 @@ pub(super) const TAKE_IN: usize = 64;
 /// What happens to a job that is too late when it would start: its latest start has passed, or else its deadline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Late {
-    /// It runs.
+    /// It runs all the same, late.
     #[default]
     Run,
     /// It is dropped, and its dependents with it.
@@ -33,9 +33,9 @@ pub enum Late {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LateJob {
-    /// The stream of the job.
+    /// The stream of the job; 0 if it has none.
     pub stream: u16,
-    /// The criticality of the job.
+    /// Decides whether [`Late::Shed`] runs or drops the job.
     pub criticality: Criticality,
     /// By how much it was too late.
     pub late: Duration,

@@ -95,8 +95,8 @@ impl<'env> Timed<'env> {
         }
     }
 
-    /// Takes the first due job; with `compulsory`, only if it is that. `ended` gets what is left of jobs that were
-    /// cancelled, or that lay here twice: with it a value of the user may go, so let it go without the lock.
+    /// Takes the first due job; with `compulsory`, only if it is compulsory. `ended` gets what is left of jobs that were
+    /// cancelled, or that were queued twice. It may own a value of the user: drop it without the lock.
     pub(crate) fn take(
         &mut self,
         compulsory: bool,

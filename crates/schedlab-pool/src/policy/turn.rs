@@ -17,7 +17,7 @@ const BATCH: usize = 64;
 
 /// A worker, as the policy knows it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Me {
+pub(crate) struct WorkerState {
     pub(crate) worker: usize,
     ticks: u32,
     searching: bool,
@@ -25,7 +25,7 @@ pub(crate) struct Me {
     injector_first: bool,
 }
 
-impl Me {
+impl WorkerState {
     pub(crate) fn new(worker: usize) -> Self {
         Self { worker, ticks: 0, searching: false, injector_first: false }
     }
@@ -34,7 +34,11 @@ impl Me {
 impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
     /// The next job of a worker, which has begun; `None` if there is none, or the pool is closed. Without `local` the
     /// worker is inside a job that waits.
-    pub(crate) fn next(&self, me: &mut Me, local: Option<&Q::Local>) -> Option<Work<'env>> {
+    pub(crate) fn next(
+        &self,
+        me: &mut WorkerState,
+        local: Option<&Q::Local>,
+    ) -> Option<Work<'env>> {
         while !self.is_closed() {
             match self.find(me, local)? {
                 Item::Release(release) => {
@@ -59,7 +63,7 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
         None
     }
 
-    fn find(&self, me: &mut Me, local: Option<&Q::Local>) -> Option<Item<'env>> {
+    fn find(&self, me: &mut WorkerState, local: Option<&Q::Local>) -> Option<Item<'env>> {
         me.ticks += 1;
         let is_plain = me.ticks >= TURN;
         if is_plain {
@@ -196,7 +200,7 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
         &self,
         task: &TaskRef<'env>,
         returned: Returned,
-        me: &Me,
+        me: &WorkerState,
         local: Option<&Q::Local>,
     ) {
         let head = task.head();
@@ -215,7 +219,7 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
     }
 
     /// A worker that searched has found a job: if it was the last one, it wakes another for what is left.
-    fn found(&self, me: &mut Me) {
+    fn found(&self, me: &mut WorkerState) {
         me.injector_first = false;
         if !me.searching {
             return;
@@ -240,7 +244,7 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
     }
 
     /// A worker found no job.
-    pub(crate) fn search(&self, me: &mut Me) {
+    pub(crate) fn search(&self, me: &mut WorkerState) {
         if !me.searching {
             me.searching = true;
             self.parking.0.search();
@@ -248,7 +252,7 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
     }
 
     /// Puts a worker that searches to sleep: until when; `None` if there is something to do after all.
-    pub(crate) fn park(&self, me: &mut Me) -> Option<Nanos> {
+    pub(crate) fn park(&self, me: &mut WorkerState) -> Option<Nanos> {
         let (seen, starts) = {
             let mut timed = lock(&self.timed);
             let now = self.now();
@@ -274,12 +278,12 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
     }
 
     /// A worker stops searching for another reason than a job.
-    pub(crate) fn leave(&self, me: &mut Me) {
+    pub(crate) fn leave(&self, me: &mut WorkerState) {
         self.found(me);
     }
 
     /// A worker that slept is awake: when it was woken by another; 0: it was not.
-    pub(crate) fn unparked(&self, me: &mut Me) -> Nanos {
+    pub(crate) fn unparked(&self, me: &mut WorkerState) -> Nanos {
         me.searching = true;
         self.parking.0.unpark(me.worker)
     }

@@ -15,7 +15,7 @@ struct Slice {
 
 /// The events of a load by task.
 #[derive(Debug, Default)]
-pub(super) struct Story {
+pub(super) struct LoadEvents {
     /// The task that forked the others, and those in order.
     starter: Pid,
     children: Vec<Pid>,
@@ -33,7 +33,7 @@ pub(super) fn median(values: impl IntoIterator<Item = u64>) -> Option<f64> {
     Sample::new(values.into_iter().map(|value| value as f64)).ok().map(|sample| sample.median())
 }
 
-impl Story {
+impl LoadEvents {
     /// Finds the phases of a load in its recording.
     pub(super) fn of(seen: &Observed) -> Self {
         let mut forks: BTreeMap<Pid, Vec<(u64, Pid)>> = BTreeMap::new();

@@ -1,6 +1,6 @@
 //! The probes: a start of a few tasks, a lone sender, a ping-pong, a forced switch.
 
-use super::load_phases::Story;
+use super::load_phases::LoadEvents;
 use crate::Kernel;
 use schedlab_model::Setting;
 use schedlab_workload::{Observed, RecordSpec, RunSpec, WorkloadSpec};
@@ -316,28 +316,30 @@ fn start(calm: &Options) -> Vec<Probe> {
     let probe =
         |name, costs, what, read| Probe { name, costs, what, runs: vec![load.clone()], read };
     vec![
-        probe("fork", &["fork"], "the time between two forks", |seen| Story::of(&seen[0]).fork()),
+        probe("fork", &["fork"], "the time between two forks", |seen| {
+            LoadEvents::of(&seen[0]).fork()
+        }),
         probe("new task", &["prepare"], "a new task's way to the start", |seen| {
-            Story::of(&seen[0]).prepare()
+            LoadEvents::of(&seen[0]).prepare()
         }),
         probe(
             "beginning",
             &["begin"],
             "the time from the last task's readiness to the start",
-            |seen| Story::of(&seen[0]).begin(),
+            |seen| LoadEvents::of(&seen[0]).begin(),
         ),
         probe("first write", &["first"], "a sender's way to its first message", |seen| {
-            Story::of(&seen[0]).first()
+            LoadEvents::of(&seen[0]).first()
         }),
         probe("first read", &["first_read"], "a reader's way to its first sleep", |seen| {
-            Story::of(&seen[0]).first_read()
+            LoadEvents::of(&seen[0]).first_read()
         }),
-        probe("end", &["exit"], "the end of a task", |seen| Story::of(&seen[0]).exit()),
+        probe("end", &["exit"], "the end of a task", |seen| LoadEvents::of(&seen[0]).exit()),
         probe("reaping", &["reap"], "what the starter does when a task ends", |seen| {
-            Story::of(&seen[0]).reap()
+            LoadEvents::of(&seen[0]).reap()
         }),
         probe("RCU", &["rcu"], "a run of the kernel's RCU thread", |seen| {
-            Story::of(&seen[0]).rcu()
+            LoadEvents::of(&seen[0]).rcu()
         }),
     ]
 }

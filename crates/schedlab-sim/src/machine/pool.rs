@@ -166,6 +166,6 @@ impl Executor for SimulatedPool {
         if run.is_stopped() {
             return Err(ExecutorError::Interrupted);
         }
-        crew.told()
+        crew.outcome()
     }
 }

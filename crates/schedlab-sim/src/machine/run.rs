@@ -116,7 +116,7 @@ impl<'r> Run<'r> {
         self.measuring.go(go);
         let duration = self.measuring.plan().timing.duration;
         let end = duration.map_or(Nanos::MAX, |duration| go + duration);
-        let (last, interrupted) = self.until_told(go, end, out)?;
+        let (last, interrupted) = self.until_stopped(go, end, out)?;
         let counters = self.counters();
         let last = match last {
             Some(last) => last,
@@ -148,7 +148,7 @@ impl<'r> Run<'r> {
             }
         }
         let failed = |why: String| MachineError::Load(why);
-        let told = crew.told().map_err(|error| match self.measuring.plan().timing.duration {
+        let told = crew.outcome().map_err(|error| match self.measuring.plan().timing.duration {
             Some(limit) if self.world.stopped_at().is_some() => failed(format!(
                 "the jobs did not end within {limit}: use fewer or shorter jobs, or more time"
             )),
@@ -170,9 +170,9 @@ impl<'r> Run<'r> {
         Ok(Outcome { exit_code: 0, interrupted: false, censored: false })
     }
 
-    /// Runs until all tasks have ended, or are about to be told to: then the last interval, and whether the user
-    /// asked for it.
-    fn until_told(
+    /// Runs until all tasks have ended or are about to be stopped. Returns the last interval, and whether the user
+    /// stopped the run.
+    fn until_stopped(
         &mut self,
         go: Nanos,
         end: Nanos,

@@ -319,13 +319,7 @@ impl Cfs {
 
     /// Its queue is that of its own group, and the task that forks it runs in its own: the child begins as far ahead of
     /// one as of the other. It has its parent's weight until it is placed.
-    fn place_fork(
-        &mut self,
-        scene: &Scene,
-        cpu: usize,
-        (parent, ahead): (TaskId, i64),
-        child: TaskId,
-    ) {
+    fn place_fork(&mut self, scene: &Scene, cpu: usize, parent: TaskId, ahead: i64, child: TaskId) {
         let of = scene.task(parent);
         let idle = of.class == Class::Idle;
         let weight = weight::weight(of.nice, idle);
@@ -535,8 +529,8 @@ impl Nested for Cfs {
         let weight = weight::weight(view.nice, idle);
         *self.entity(child) = Entity { weight, idle, batch, cpu, ..Entity::default() };
         self.placer.begins(scene, child, weight);
-        if let Some(parent) = parent {
-            self.place_fork(scene, cpu, parent, child);
+        if let Some((parent, ahead)) = parent {
+            self.place_fork(scene, cpu, parent, ahead, child);
         }
     }
 

@@ -146,11 +146,11 @@ struct Branch {
     tree: Box<dyn Nested>,
     pool: Option<Pool>,
     /// The group's queue on each CPU.
-    seats: Vec<Seat>,
+    queues: Vec<GroupQueue>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Seat {
+struct GroupQueue {
     tasks: usize,
     /// Whether its entity is in its parent's queue.
     linked: bool,
@@ -201,7 +201,7 @@ impl Groups {
         let branch = |group: &Group| Branch {
             tree: make(),
             pool: group.limit.map(|limit| Pool::new(limit, slice, cpus)),
-            seats: vec![Seat::default(); cpus],
+            queues: vec![GroupQueue::default(); cpus],
             group: group.clone(),
         };
         Self {
@@ -284,13 +284,13 @@ impl Groups {
     /// Tasks of a CPU that no limit holds up.
     fn runnable(&self, cpu: usize) -> usize {
         let held = (0..self.branches.len()).filter(|&group| !self.can_run(group, cpu));
-        let held: usize = held.map(|group| self.branches[group].seats[cpu].tasks).sum();
+        let held: usize = held.map(|group| self.branches[group].queues[cpu].tasks).sum();
         self.cpus[cpu].nr.saturating_sub(held)
     }
 
     /// Whether a group and those above it are in their queues.
     fn can_run(&self, group: usize, cpu: usize) -> bool {
-        self.chain(Some(group)).iter().all(|&group| self.branches[group].seats[cpu].linked)
+        self.chain(Some(group)).iter().all(|&group| self.branches[group].queues[cpu].linked)
     }
 
     fn touch(&mut self, task: TaskId) {
@@ -328,21 +328,22 @@ impl Groups {
             let entity = self.entity(group, cpu);
             let (weight, all) = self.tree_ref(parent).weights(cpu, entity);
             // The least weight is too small to count.
-            let is_counted = self.branches[group].seats[cpu].linked || weight == MIN_SHARES;
+            let is_counted = self.branches[group].queues[cpu].linked || weight == MIN_SHARES;
             let waits = if is_counted { 0 } else { weight };
             parts.push((weight, (all + waits).max(weight)));
             self.branches[group].tree.stands(cpu, tasks, &parts);
         }
     }
 
-    /// The entities of a chain are in their parents' queues where they have to be.
+    /// Enqueues or dequeues the entity of each group from this one up, so that a group is queued in its parent exactly
+    /// while it has a runnable task and is not throttled.
     fn relink(&mut self, scene: &Scene, group: Option<usize>, cpu: usize) {
         let chain = self.chain(group);
         for &group in &chain {
             let branch = &self.branches[group];
             let throttled = self.is_throttled(group, cpu);
             let wanted = branch.tree.queued(cpu) > 0 && !throttled;
-            let linked = branch.seats[cpu].linked;
+            let linked = branch.queues[cpu].linked;
             if throttled && !linked {
                 break;
             }
@@ -353,7 +354,7 @@ impl Groups {
             if wanted == linked {
                 continue;
             }
-            self.branches[group].seats[cpu].linked = wanted;
+            self.branches[group].queues[cpu].linked = wanted;
             match (wanted, throttled) {
                 (true, _) => self.tree(parent).enqueue(scene, cpu, entity, Arrival::Woken),
                 // The dequeue of what is throttled is not delayed.
@@ -466,7 +467,7 @@ impl Groups {
             if self.tree_ref(at).holds(left) {
                 return;
             }
-            if self.branches[group].seats[cpu].linked {
+            if self.branches[group].queues[cpu].linked {
                 return self.favour(at, cpu, Buddies::NEXT);
             }
             left = self.entity(group, cpu);
@@ -625,7 +626,7 @@ impl Policy for Groups {
         self.count(own, cpu, task, true);
         self.cpus[cpu].nr += 1;
         if let Some(group) = own {
-            self.branches[group].seats[cpu].tasks += 1;
+            self.branches[group].queues[cpu].tasks += 1;
         }
         self.begins(scene, own, cpu);
         self.relink(scene, own, cpu);
@@ -675,8 +676,8 @@ impl Policy for Groups {
         self.count(own, cpu, task, false);
         self.cpus[cpu].nr = self.cpus[cpu].nr.saturating_sub(1);
         if let Some(group) = own {
-            let seat = &mut self.branches[group].seats[cpu];
-            seat.tasks = seat.tasks.saturating_sub(1);
+            let queue = &mut self.branches[group].queues[cpu];
+            queue.tasks = queue.tasks.saturating_sub(1);
         }
         self.rests(scene, own, cpu);
         self.relink(scene, own, cpu);

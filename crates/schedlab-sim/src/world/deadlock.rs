@@ -1,7 +1,7 @@
 //! Who waits for whom, where nothing can happen any more.
 
 use super::World;
-use super::task::{On, Stand};
+use super::task::{On, TaskState};
 use crate::policy_view::TaskId;
 use std::fmt;
 
@@ -36,7 +36,7 @@ impl World {
     pub(super) fn deadlock(&self) -> Deadlock {
         let asleep = (0..self.bodies.len())
             .map(|task| TaskId(task as u32))
-            .filter(|&task| self.bodies[task.index()].stand == Stand::Asleep)
+            .filter(|&task| self.bodies[task.index()].stand == TaskState::Asleep)
             .filter(|&task| Some(task) != self.starter && Some(task) != self.rcu);
         let waits = asleep.map(|task| self.wait_in_words(task)).collect();
         // The tick may have come once more since.
@@ -79,7 +79,9 @@ impl World {
         let holds = |task: &usize| {
             let body = &self.bodies[*task];
             let ends = if sends { &body.sends } else { &body.receives };
-            body.stand != Stand::Gone && ends.contains(&channel) && !body.closed.contains(&channel)
+            body.stand != TaskState::Gone
+                && ends.contains(&channel)
+                && !body.closed.contains(&channel)
         };
         let mut holders = (0..self.bodies.len()).filter(holds);
         match (holders.next(), holders.count()) {

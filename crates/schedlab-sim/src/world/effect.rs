@@ -2,7 +2,7 @@
 
 use super::World;
 use super::perform::Effect;
-use super::task::{Act, On, Resume, Stand};
+use super::task::{Act, On, Resume, TaskState};
 use super::wake::Waker;
 use crate::policy_view::{Class, TaskId};
 use schedlab_model::{Context, Nanos};
@@ -204,6 +204,6 @@ impl World {
 
     /// Whether a task has begun and not ended.
     pub(super) fn is_alive(&self, task: TaskId) -> bool {
-        !matches!(self.bodies[task.index()].stand, Stand::Unborn | Stand::Gone)
+        !matches!(self.bodies[task.index()].stand, TaskState::Unborn | TaskState::Gone)
     }
 }

@@ -12,7 +12,7 @@
 //! charged as far as the path did not take as long, the way out of idle as well. What a wakeup or the way from a switch takes
 //! longer is a part of the task's next calls: their costs were measured together.
 
-use super::task::{Act, On, Phase, Resume, Stand};
+use super::task::{Act, On, Phase, Resume, TaskState};
 use super::wake::Waker;
 use super::{Happening, Start, TaskUsage, World, account};
 use crate::Costs;
@@ -142,7 +142,7 @@ impl World {
         let cpus = self.scene.cpus.len();
         for &task in tasks {
             let cpu = self.scene.tasks[task.index()].cpu.min(cpus - 1);
-            self.bodies[task.index()].stand = Stand::Arriving;
+            self.bodies[task.index()].stand = TaskState::Arriving;
             let of = self.attributes(task).on(cpu);
             self.fork_code(0, task, &of);
         }
@@ -399,7 +399,6 @@ impl World {
         }
     }
 
-    /// What was sent to a CPU arrives.
     pub(super) fn sent_arrives(&mut self, cpu: usize) {
         self.take_interrupt(cpu, false, None, 0);
     }
@@ -491,7 +490,7 @@ impl World {
     /// `parent`'s CPU makes a task, which becomes runnable.
     pub(super) fn fork_by_code(&mut self, cpu: usize, child: TaskId) {
         let body = &mut self.bodies[child.index()];
-        body.stand = Stand::Arriving;
+        body.stand = TaskState::Arriving;
         body.since = self.scene.now;
         body.newborn = false;
         body.counted = 0;
@@ -525,7 +524,7 @@ impl World {
         }
     }
 
-    /// The task on a CPU leaves it, or looks whether it has to.
+    /// The running task exits, sleeps or reschedules, through the kernel's own code.
     pub(super) fn leave_by_code(&mut self, cpu: usize, task: TaskId, left: Left) {
         let body = &mut self.bodies[task.index()];
         let until = body.until.take();
@@ -586,8 +585,8 @@ impl World {
                 if let Some(task) = task {
                     self.scene.tasks[task.index()].cpu = to;
                     let body = &mut self.bodies[task.index()];
-                    if body.stand == Stand::Arriving {
-                        body.stand = Stand::Queued;
+                    if body.stand == TaskState::Arriving {
+                        body.stand = TaskState::Queued;
                     }
                 }
                 self.emit(cpu, context, What::Wakeup { pid, prio, cpu: id(to), new });
@@ -637,7 +636,7 @@ impl World {
 
     /// A task that nobody here has woken: the time of its sleep has come.
     fn timer_has_ended(&mut self, task: TaskId) {
-        if self.bodies[task.index()].stand != Stand::Asleep {
+        if self.bodies[task.index()].stand != TaskState::Asleep {
             return;
         }
         if let Some(On::Word(word)) = self.bodies[task.index()].on {

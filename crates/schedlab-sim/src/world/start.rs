@@ -1,7 +1,7 @@
 //! The beginning and the end of a load, and of each task.
 
 use super::perform::Effect;
-use super::task::{Act, On, Phase, Resume, Stand};
+use super::task::{Act, On, Phase, Resume, TaskState};
 use super::wake::Waker;
 use super::{Happening, Start, World};
 use crate::policy_view::{Class, TaskId};
@@ -15,7 +15,7 @@ impl World {
             return self.begin_in_place();
         }
         let Some(starter) = self.starter else { return self.begin_at_once() };
-        self.bodies[starter.index()].stand = Stand::Asleep;
+        self.bodies[starter.index()].stand = TaskState::Asleep;
         if !self.has_code() {
             self.policy.leads(&self.scene, 0, starter);
         }
@@ -37,7 +37,7 @@ impl World {
             let usable: Vec<usize> = (0..cpus).filter(|&cpu| view.may_use(cpu)).collect();
             let cpu = usable.get(turn % usable.len().max(1)).copied().unwrap_or(0);
             self.scene.tasks[task.index()].cpu = cpu;
-            self.bodies[task.index()].stand = Stand::Asleep;
+            self.bodies[task.index()].stand = TaskState::Asleep;
             self.bodies[task.index()].newborn = false;
             self.alive += 1;
             self.started += 1;
@@ -58,7 +58,7 @@ impl World {
         let mut awake = Vec::new();
         for task in self.spawn.clone() {
             let cpu = self.own_cpu(task);
-            self.bodies[task.index()].stand = Stand::Asleep;
+            self.bodies[task.index()].stand = TaskState::Asleep;
             self.bodies[task.index()].newborn = false;
             self.alive += 1;
             self.started += 1;
@@ -251,7 +251,7 @@ impl World {
         self.emit(cpu, Context::Task, What::Exit { pid });
         self.stirred = true;
         let body = &mut self.bodies[task.index()];
-        body.stand = Stand::Gone;
+        body.stand = TaskState::Gone;
         body.ended_at = Some(self.scene.now);
         if let Some(fork) = body.fork {
             self.forks[fork as usize].push(task);
@@ -277,7 +277,7 @@ impl World {
             self.ending.is_asked_for = true;
             return;
         }
-        if self.bodies[starter.index()].stand == Stand::Asleep {
+        if self.bodies[starter.index()].stand == TaskState::Asleep {
             let cpu = self.scene.tasks[starter.index()].cpu;
             self.in_interrupt(cpu, self.config.costs.timer, |world| {
                 let by = Waker { cpu, context: Context::HardIrq, sync: false };
@@ -313,11 +313,11 @@ impl World {
             }
             let cpu = self.scene.tasks[at].cpu;
             match self.bodies[at].stand {
-                Stand::Asleep => self.in_interrupt(cpu, self.config.costs.timer, |world| {
+                TaskState::Asleep => self.in_interrupt(cpu, self.config.costs.timer, |world| {
                     let by = Waker { cpu, context: Context::HardIrq, sync: false };
                     world.wake(task, Resume::With(Done::Stopped), by);
                 }),
-                Stand::Running => {
+                TaskState::Running => {
                     self.pause(cpu, task);
                     self.cut_short(at);
                     self.go(cpu, task);

@@ -1,6 +1,6 @@
 //! Who runs: the tick, displacing a task, switching to the next.
 
-use super::task::{Phase, Resume, Stand};
+use super::task::{Phase, Resume, TaskState};
 use super::wake::Waker;
 use super::{Happening, World};
 use crate::policy::{Alarm, Arrival, Departure, Push};
@@ -308,7 +308,7 @@ impl World {
         }
     }
 
-    /// An alarm of the policy goes off on its CPU, unless an interrupt has had it.
+    /// An alarm of the policy goes off on its CPU, unless an interrupt has handled it already.
     pub(super) fn alarm(&mut self, alarm: Alarm) {
         let way = self.config.costs.idle_exit;
         if self.scene.cpus[alarm.cpu].running.is_none() && self.scene.now == alarm.at && way > 0 {
@@ -412,8 +412,8 @@ impl World {
             false => body.usage.involuntary += 1,
         }
         // One that ended or moved stands elsewhere already.
-        if body.stand == Stand::Running {
-            body.stand = if left.is_runnable() { Stand::Queued } else { Stand::Asleep };
+        if body.stand == TaskState::Running {
+            body.stand = if left.is_runnable() { TaskState::Queued } else { TaskState::Asleep };
         }
         body.since = now;
     }
@@ -439,7 +439,7 @@ impl World {
         let body = &mut self.bodies[task.index()];
         body.usage.run_delay_ns += now - body.since;
         body.usage.timeslices += 1;
-        body.stand = Stand::Running;
+        body.stand = TaskState::Running;
         body.since = now;
         if body.spinning {
             // It looks again whether the lock of this CPU is free.
@@ -458,7 +458,7 @@ impl World {
         self.note_moves();
         for (cpu, task) in moved {
             // It may have gone on to another CPU, or run by now.
-            let waits = self.bodies[task.index()].stand == Stand::Queued;
+            let waits = self.bodies[task.index()].stand == TaskState::Queued;
             if !waits || self.scene.tasks[task.index()].cpu != cpu {
                 continue;
             }

@@ -24,7 +24,7 @@ pub struct TaskUsage {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stand {
+pub(super) enum TaskState {
     /// It has not been started, or waits to be started again.
     Unborn,
     Queued,
@@ -121,12 +121,12 @@ pub(super) struct Body {
     pub(super) left: u64,
     pub(super) act: Act,
     pub(super) phase: Phase,
-    pub(super) stand: Stand,
+    pub(super) stand: TaskState,
     /// Whether it slept in the current write.
     pub(super) waited: bool,
-    /// Whether it makes a call whose end is to be told.
+    /// Whether it is in a call whose end is reported as an event.
     pub(super) in_call: bool,
-    /// Whether it was let go and has not done what it does once.
+    /// Whether it was released and has not yet done what it does only once.
     pub(super) fresh: bool,
     pub(super) spinning: bool,
     /// Whether it runs as a fair task, and has yet to ask for its class.
@@ -193,7 +193,7 @@ impl Body {
     pub(super) fn new(behaviour: Option<Box<dyn Behaviour>>) -> Self {
         Self {
             behaviour,
-            stand: Stand::Unborn,
+            stand: TaskState::Unborn,
             phase: Phase::Ask,
             act: Act::Prepare,
             left: 0,

@@ -6,7 +6,7 @@
 //! `__hrtimer_run_queues`). Real-time and deadline tasks have no slack (`__setscheduler_params`).
 
 use super::perform::Effect;
-use super::task::{On, Resume, Stand};
+use super::task::{On, Resume, TaskState};
 use super::wake::Waker;
 use super::{Happening, World};
 use crate::event_queue::NEVER;
@@ -86,7 +86,7 @@ impl World {
 
     pub(super) fn sleeps_still(&self, task: TaskId, sleep: u64) -> bool {
         let body = &self.bodies[task.index()];
-        body.stand == Stand::Asleep && body.sleeps == sleep
+        body.stand == TaskState::Asleep && body.sleeps == sleep
     }
 
     /// Fires timers in their order, those of the policy too, up to the first that is not due. The tick is among them.
@@ -126,7 +126,7 @@ impl World {
         (alarm.unwrap_or(u64::MAX), self.next_tick(cpu))
     }
 
-    /// A CPU that became idle stops its tick when it has had one more, which fires timers.
+    /// A CPU that became idle has one more tick, which fires timers, and then stops its tick.
     pub(super) fn idle_tick(&mut self, cpu: usize) {
         if !self.ticks_while_idle(cpu) {
             return;

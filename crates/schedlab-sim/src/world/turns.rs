@@ -20,7 +20,6 @@ const SHORTEST: u64 = 1_000;
 
 #[derive(Default)]
 pub(super) struct Turns {
-    /// Whose turn it is.
     cpu: Option<usize>,
     /// The length of a slice in this round.
     slice: u64,

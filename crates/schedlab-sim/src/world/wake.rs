@@ -1,6 +1,6 @@
 //! From a wakeup to a CPU.
 
-use super::task::{Phase, Resume, Stand};
+use super::task::{Phase, Resume, TaskState};
 use super::{Happening, Start, World};
 use crate::policy::{Arrival, Wake};
 use crate::policy_view::{TaskId, id};
@@ -17,7 +17,7 @@ pub(super) struct Waker {
 impl World {
     /// Wakes a task that sleeps. What it costs is owed by the task that runs on the waker's CPU.
     pub(super) fn wake(&mut self, task: TaskId, resume: Resume, by: Waker) {
-        if self.bodies[task.index()].stand != Stand::Asleep {
+        if self.bodies[task.index()].stand != TaskState::Asleep {
             return;
         }
         self.comes_awake(task, resume);
@@ -76,14 +76,14 @@ impl World {
             Resume::With(done) => (body.phase, body.done, body.left) = (Phase::Ask, done, 0),
         }
         let body = &mut self.bodies[task.index()];
-        body.stand = Stand::Arriving;
+        body.stand = TaskState::Arriving;
         body.since = self.scene.now;
     }
 
     /// A task that was just forked becomes runnable.
     pub(super) fn wake_new(&mut self, task: TaskId, by: Waker) {
         let body = &mut self.bodies[task.index()];
-        body.stand = Stand::Arriving;
+        body.stand = TaskState::Arriving;
         body.since = self.scene.now;
         body.newborn = true;
         let waker = self.scene.cpus[by.cpu].running;
@@ -98,7 +98,7 @@ impl World {
         let body = &mut self.bodies[task.index()];
         let new = std::mem::take(&mut body.newborn);
         let elsewhere = std::mem::take(&mut body.woke_elsewhere);
-        body.stand = Stand::Queued;
+        body.stand = TaskState::Queued;
         let arrival = match (new, elsewhere) {
             (true, _) => Arrival::New,
             (false, true) => Arrival::WokenElsewhere,

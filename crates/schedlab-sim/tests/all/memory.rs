@@ -5,7 +5,7 @@
 use schedlab_model::{CpuSet, Topology};
 use schedlab_sim::policy::{Cfs, CfsKnobs, Placer, PlacerKnobs};
 use schedlab_sim::{Config, Hardware, World};
-use schedlab_workload::placement::Surroundings;
+use schedlab_workload::placement::MachineProperties;
 use schedlab_workload::workloads;
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -23,7 +23,7 @@ fn private() -> u64 {
 /// How many events a load of this length has, and the memory that it takes beside what it begins with.
 fn takes(loops: u32) -> (u64, u64) {
     let (topology, allowed) = (Topology::flat(CPUS), CpuSet::first(CPUS.into()));
-    let around = Surroundings { topology: topology.clone(), allowed, speed: 1_000, seed: 1 };
+    let around = MachineProperties { topology: topology.clone(), allowed, speed: 1_000, seed: 1 };
     let loops = loops.to_string();
     let options = [("groups", "2"), ("fds", "2"), ("pipe", "true"), ("loops", loops.as_str())];
     let options: BTreeMap<String, String> =

@@ -139,7 +139,7 @@ impl Shared {
 
 fn spawn(program: &Path, journal: &Path, locks: &[Lock]) -> io::Result<Child> {
     let mut command = Command::new(program);
-    crate::process::hand_down(&mut command, locks.iter().map(AsFd::as_fd));
+    crate::process::hand_down(&mut command, locks.iter().map(AsFd::as_fd))?;
     command.arg(ARGUMENT).arg(journal);
     // It is none of what an outer run started: the outer guardian must not end it before its work is done.
     command.env_remove(MARK);

@@ -28,7 +28,8 @@ impl Counter {
             ..Attr::default()
         };
         let fd = open(&attr, cpu)?;
-        ioctl(&fd, IOC_SET_FILTER, filter.as_ptr() as libc::c_ulong)?;
+        // SAFETY: the request takes a string that ends in 0, and copies it.
+        unsafe { ioctl(&fd, IOC_SET_FILTER, filter.as_ptr() as libc::c_ulong) }?;
         Ok(Self(fd))
     }
 
@@ -37,7 +38,8 @@ impl Counter {
     /// # Errors
     /// What the kernel refuses.
     pub fn start(&self) -> io::Result<()> {
-        ioctl(&self.0, IOC_ENABLE, 0)
+        // SAFETY: the request takes a number.
+        unsafe { ioctl(&self.0, IOC_ENABLE, 0) }
     }
 
     /// Stops counting. While all counters of a tracepoint are stopped, an occurrence costs a few nanoseconds.
@@ -45,7 +47,8 @@ impl Counter {
     /// # Errors
     /// What the kernel refuses.
     pub fn stop(&self) -> io::Result<()> {
-        ioctl(&self.0, IOC_DISABLE, 0)
+        // SAFETY: the request takes a number.
+        unsafe { ioctl(&self.0, IOC_DISABLE, 0) }
     }
 
     /// How many there were while it counted.

@@ -1,6 +1,6 @@
 //! make, which ends with us and with all that it started.
 
-use super::source_tree::Workshop;
+use super::source_tree::SourceTree;
 use crate::VmError;
 use schedlab_model::{Nanos, Pid};
 use schedlab_sys::{clock, process, signal};
@@ -32,7 +32,7 @@ const FIXED: [&str; 5] = [
 
 /// Runs make until it ends; Ctrl-C and the limit end it with all that it started.
 pub(super) fn make(
-    workshop: &Workshop,
+    workshop: &SourceTree,
     what: &[&str],
     flags: &[String],
     until: Nanos,

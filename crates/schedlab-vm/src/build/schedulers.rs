@@ -1,7 +1,7 @@
 //! The schedulers of BPF programs that come with a kernel's source (`tools/sched_ext`), as static programs.
 
 use super::make::make_in;
-use super::source_tree::Workshop;
+use super::source_tree::SourceTree;
 use crate::{VmError, cache};
 use schedlab_model::Nanos;
 use std::path::Path;
@@ -18,7 +18,7 @@ const NEWEST: u32 = 40;
 pub(super) const NEEDED: [(&str, &str); 1] = [("pahole", "pahole")];
 
 /// Builds them for the kernel that was just built, and puts them into a folder.
-pub(super) fn build(workshop: &Workshop, into: &Path, until: Nanos) -> Result<(), VmError> {
+pub(super) fn build(workshop: &SourceTree, into: &Path, until: Nanos) -> Result<(), VmError> {
     let clang = clang()?;
     let at = workshop.tree().join(TOOLS);
     if !at.is_dir() {

@@ -17,13 +17,13 @@ use std::process::Command;
 
 /// A source while it is built.
 #[derive(Debug)]
-pub struct Workshop {
+pub struct SourceTree {
     folder: PathBuf,
     tree: PathBuf,
     _lock: Lock,
 }
 
-impl Workshop {
+impl SourceTree {
     /// Waits until no other build uses this source, and fetches it where it is not there yet.
     ///
     /// # Errors
@@ -93,7 +93,7 @@ impl Workshop {
         command
     }
 
-    /// Takes out a patch that a build applied. A tree from which it does not come out is removed.
+    /// Reverts the patch that a build applied. If that fails, removes the tree.
     fn restore(&self) {
         if !self.copy().is_file() {
             return;
@@ -121,7 +121,7 @@ impl Workshop {
     }
 }
 
-impl Drop for Workshop {
+impl Drop for SourceTree {
     fn drop(&mut self) {
         self.restore();
     }

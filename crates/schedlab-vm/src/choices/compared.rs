@@ -52,7 +52,7 @@ pub fn first<'c>(
     let known = Known {
         before: chosen(before),
         after: chosen(after),
-        placebos: placebos.iter().map(chosen).fold(BTreeMap::new(), together),
+        placebos: placebos.iter().map(chosen).fold(BTreeMap::new(), merged),
     };
     let find = |difference: &'c Difference, least: Weight| {
         let starts = if difference.is_more() { after } else { before };
@@ -140,7 +140,7 @@ fn chosen(starts: &Starts) -> InSituations<'_> {
     known
 }
 
-fn together<'s>(mut all: InSituations<'s>, one: InSituations<'s>) -> InSituations<'s> {
+fn merged<'s>(mut all: InSituations<'s>, one: InSituations<'s>) -> InSituations<'s> {
     for (situation, chosen) in one {
         let there = all.entry(situation).or_default();
         chosen.into_iter().for_each(|(task, count)| *there.entry(task).or_default() += count);

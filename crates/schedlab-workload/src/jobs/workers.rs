@@ -130,11 +130,11 @@ impl Workers {
         crew
     }
 
-    /// What the workers tell when the tasks have ended.
+    /// What the workers report after the tasks have ended.
     ///
     /// # Errors
     /// When jobs are left: the tasks were stopped before.
-    pub fn told(&self) -> Result<ExecutorFigures, ExecutorError> {
+    pub fn outcome(&self) -> Result<ExecutorFigures, ExecutorError> {
         let mut state = self.state();
         let left = state.left();
         if left > 0 || state.base.is_none() {

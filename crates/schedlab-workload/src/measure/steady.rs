@@ -43,7 +43,7 @@ pub(super) fn seconds_apart(rates: &[f64]) -> Option<Warning> {
     let steady = &rates[skip..];
     let sample = Sample::new(steady.iter().copied()).ok()?;
     let apart = sample.outliers();
-    // Of a rate that is the same in most seconds any other would lie apart.
+    // If the rate is the same in most seconds, every other second would count as an outlier.
     let alike = sample.quantile(0.25) >= sample.quantile(0.75);
     if steady.len() < SECONDS_MIN || alike || apart.is_empty() {
         return None;

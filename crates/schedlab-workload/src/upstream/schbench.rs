@@ -223,7 +223,7 @@ pub fn last(interval: &Interval, style: &Style, partial: bool) -> String {
             let _ = writeln!(text, "average rps: {rate:.2}");
         }
     }
-    // By then the original's threads are gone, and with them what the kernel counted of them.
+    // The original reads these counters after its threads have ended, when the kernel no longer has them.
     let gone = Interval::default();
     text.push_str(&delay(if style.upstream { &gone } else { interval }));
     text

@@ -3,7 +3,7 @@
 
 use super::Workload;
 use crate::options::{Kind, OptionError, Options, option};
-use crate::placement::Surroundings;
+use crate::placement::MachineProperties;
 use crate::plan::{Plan, Queue, Task, Timing};
 use crate::{Behaviour, CounterId, Done, Instruments, Op, QueueId, SampleId, WordId};
 use schedlab_model::{Better, Metric, Nanos, Phase, Unit};
@@ -202,7 +202,7 @@ impl Behaviour for Collector {
     }
 }
 
-fn build(options: &Options, around: &Surroundings) -> Result<Plan, OptionError> {
+fn build(options: &Options, around: &MachineProperties) -> Result<Plan, OptionError> {
     let mut plan = Plan::new("app");
     let duration = options.duration("duration");
     plan.timing = Timing {

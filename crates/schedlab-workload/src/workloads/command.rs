@@ -3,7 +3,7 @@
 
 use super::Workload;
 use crate::options::{Kind, OptionError, Options, option};
-use crate::placement::Surroundings;
+use crate::placement::MachineProperties;
 use crate::plan::{Plan, Task, Timing};
 use crate::{Behaviour, Done, Instruments, Op, WorkloadSpec};
 use schedlab_model::Nanos;
@@ -51,7 +51,7 @@ impl Behaviour for Foreign {
     }
 }
 
-fn build(options: &Options, _: &Surroundings) -> Result<Plan, OptionError> {
+fn build(options: &Options, _: &MachineProperties) -> Result<Plan, OptionError> {
     let line = options.text("line");
     if line.trim().is_empty() {
         let why = "missing command: write command [OPTIONS] -- PROGRAM ARGUMENTS";

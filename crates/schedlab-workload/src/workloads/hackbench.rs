@@ -5,7 +5,7 @@
 
 use super::Workload;
 use crate::options::{Kind, OptionDoc, OptionError, Options};
-use crate::placement::Surroundings;
+use crate::placement::MachineProperties;
 use crate::plan::{Plan, Task, Timing, Transport};
 use crate::{Behaviour, ChannelId, CounterId, Done, Instruments, Loop, Op, SampleId};
 use schedlab_model::{Better, Metric, Nanos, Phase, Unit};
@@ -178,7 +178,7 @@ fn transport(options: &Options) -> Result<Transport, OptionError> {
     }
 }
 
-fn build(options: &Options, _: &Surroundings) -> Result<Plan, OptionError> {
+fn build(options: &Options, _: &MachineProperties) -> Result<Plan, OptionError> {
     let transport = transport(options)?;
     if options.flag("threads") && options.flag("processes") {
         return Err(OptionError::new("threads", "threads and processes exclude each other"));

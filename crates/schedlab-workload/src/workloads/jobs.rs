@@ -5,7 +5,7 @@ use super::Workload;
 use crate::job_graph::Jobs;
 use crate::jobs::worker;
 use crate::options::{Kind, OptionError, Options, option};
-use crate::placement::Surroundings;
+use crate::placement::MachineProperties;
 use crate::plan::Plan;
 use schedlab_jobs::graph::{Hashing, Rules};
 use schedlab_jobs::load::Arrivals;
@@ -90,7 +90,7 @@ pub(super) const WORKLOAD: Workload = Workload {
 /// What only Lumiera's rules have.
 const LUMIERA_ONLY: [&str; 5] = ["order", "ladder", "emergency", "no-notify", "no-batch"];
 
-fn build(options: &Options, around: &Surroundings) -> Result<Plan, OptionError> {
+fn build(options: &Options, around: &MachineProperties) -> Result<Plan, OptionError> {
     let mut plan = Plan::new("jobs");
     let executor = options.text("executor").to_owned();
     let refuse = |name: &'static str, other: &str| match options.is_given(name) {
@@ -146,7 +146,7 @@ where
     options.text(name).parse().map_err(|why: T::Err| OptionError::new(name, why.to_string()))
 }
 
-fn policy(options: &Options, around: &Surroundings) -> Policy {
+fn policy(options: &Options, around: &MachineProperties) -> Policy {
     let workers = match options.number("workers") {
         0 => around.allowed.len().max(1),
         workers => usize::try_from(workers).unwrap_or(1),

@@ -3,7 +3,7 @@
 use super::Workload;
 use crate::demand::{Actor, Class, Demand, Object, Source, Step};
 use crate::options::{Kind, OptionError, Options, option};
-use crate::placement::Surroundings;
+use crate::placement::MachineProperties;
 use crate::plan::{Channel, Fork, Origin, Placement, Plan, Policy, Task, Transport};
 use crate::{
     Behaviour, ChannelId, CounterId, Done, ForkId, Instruments, Op, PlaceId, SampleId, SemaphoreId,
@@ -46,23 +46,23 @@ pub(super) const WORKLOAD: Workload = Workload {
     build,
 };
 
-fn build(options: &Options, around: &Surroundings) -> Result<Plan, OptionError> {
+fn build(options: &Options, around: &MachineProperties) -> Result<Plan, OptionError> {
     let text = options.text("program");
     if text.is_empty() {
         return Err(OptionError::new("program", "missing trace: write replay FILE"));
     }
     let demand: Demand = text.parse().map_err(|why: String| OptionError::new("program", why))?;
-    let kept = Kept {
+    let options = ReplayOptions {
         real_time: options.text("real-time") == "keep",
         groups: options.text("groups") == "keep",
         calls: options.text("calls") == "recorded",
     };
-    Ok(plan_of(&demand, kept, around))
+    Ok(plan_of(&demand, options, around))
 }
 
 /// What of the recorded scheduling a machine performs.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Kept {
+pub(crate) struct ReplayOptions {
     /// Real-time policies; without, these tasks run with nice -20.
     pub(crate) real_time: bool,
     /// Control groups and sessions.
@@ -72,7 +72,7 @@ pub(crate) struct Kept {
 }
 
 #[must_use]
-pub(crate) fn plan_of(demand: &Demand, kept: Kept, around: &Surroundings) -> Plan {
+pub(crate) fn plan_of(demand: &Demand, options: ReplayOptions, around: &MachineProperties) -> Plan {
     let mut plan = Plan::new("replay");
     let role = plan.role("task");
     let time = |name, better| Metric::new(name, Unit::Nanoseconds, better);
@@ -95,12 +95,12 @@ pub(crate) fn plan_of(demand: &Demand, kept: Kept, around: &Surroundings) -> Pla
     for (index, actor) in demand.actors.iter().enumerate() {
         let steps = actor.steps.iter().filter_map(|step| match *step {
             Step::Fork(task) => Some(Step::Fork(forks[&task])),
-            Step::Prio(prio) => Some(Step::Prio(place_of(&mut plan.places, actor, prio, kept))),
-            Step::InCall(time) => kept.calls.then_some(Step::Run(time)),
+            Step::Prio(prio) => Some(Step::Prio(place_of(&mut plan.places, actor, prio, options))),
+            Step::InCall(time) => options.calls.then_some(Step::Run(time)),
             step => Some(step),
         });
         let steps = steps.collect();
-        let player = Player {
+        let task = ReplayTask {
             steps,
             next: 0,
             began: None,
@@ -114,9 +114,9 @@ pub(crate) fn plan_of(demand: &Demand, kept: Kept, around: &Surroundings) -> Pla
             activations,
         };
         let cpus = allowed(actor, around, &mut homeless);
-        let mut task = Task::new(actor.comm.clone(), role, Box::new(player));
-        let cgroup = actor.group.clone().filter(|_| kept.groups);
-        task.placement = Placement { cpus, cgroup, ..placed(actor, actor.prio, kept) };
+        let mut task = Task::new(actor.comm.clone(), role, Box::new(task));
+        let cgroup = actor.group.clone().filter(|_| options.groups);
+        task.placement = Placement { cpus, cgroup, ..placed(actor, actor.prio, options) };
         (task.sends, task.receives) = ends(actor);
         for object in &task.sends {
             plan.channels[*object as usize].senders += 1;
@@ -154,8 +154,13 @@ fn forks(demand: &Demand) -> BTreeMap<u32, u32> {
 }
 
 /// The plan's number of the place of a task that changes to a priority, as a step holds it.
-fn place_of(places: &mut Vec<Placement>, actor: &Actor, prio: Prio, kept: Kept) -> Prio {
-    let place = moved(actor, prio, kept);
+fn place_of(
+    places: &mut Vec<Placement>,
+    actor: &Actor,
+    prio: Prio,
+    options: ReplayOptions,
+) -> Prio {
+    let place = moved(actor, prio, options);
     let known = places.iter().position(|known| *known == place);
     let number = known.unwrap_or_else(|| {
         places.push(place);
@@ -166,7 +171,7 @@ fn place_of(places: &mut Vec<Placement>, actor: &Actor, prio: Prio, kept: Kept) 
 
 /// A priority as a policy. Events do not tell FIFO from round robin, nor the numbers of deadline tasks: without a class
 /// these become FIFO tasks.
-fn placed(actor: &Actor, prio: Prio, kept: Kept) -> Placement {
+fn placed(actor: &Actor, prio: Prio, options: ReplayOptions) -> Placement {
     let slice = actor.slice;
     match (prio.0, actor.class) {
         (100.., Some(Class::Idle)) => {
@@ -178,7 +183,7 @@ fn placed(actor: &Actor, prio: Prio, kept: Kept) -> Placement {
             slice,
             ..Placement::default()
         },
-        _ if !kept.real_time => Placement { nice: Some(-20), ..Placement::default() },
+        _ if !options.real_time => Placement { nice: Some(-20), ..Placement::default() },
         (prio, class) => {
             let level = (99 - i32::from(prio)).clamp(1, 99).unsigned_abs();
             let policy = match class {
@@ -191,8 +196,8 @@ fn placed(actor: &Actor, prio: Prio, kept: Kept) -> Placement {
 }
 
 /// The same for a task that had another priority before.
-fn moved(actor: &Actor, prio: Prio, kept: Kept) -> Placement {
-    let Placement { nice, policy, slice, .. } = placed(actor, prio, kept);
+fn moved(actor: &Actor, prio: Prio, options: ReplayOptions) -> Placement {
+    let Placement { nice, policy, slice, .. } = placed(actor, prio, options);
     let (nice, policy) = match policy {
         None => (Some(nice.unwrap_or(0)), Some(Policy::Normal)),
         Some(Policy::Batch) => (Some(nice.unwrap_or(0)), policy),
@@ -201,8 +206,8 @@ fn moved(actor: &Actor, prio: Prio, kept: Kept) -> Placement {
     Placement { nice, policy, slice, ..Placement::default() }
 }
 
-/// Where a task may run here: anywhere if it was bound to CPUs that are not here.
-fn allowed(actor: &Actor, around: &Surroundings, homeless: &mut usize) -> Option<CpuSet> {
+/// The CPUs to which a task is bound here. If this machine has none of the recorded ones, it may run anywhere.
+fn allowed(actor: &Actor, around: &MachineProperties, homeless: &mut usize) -> Option<CpuSet> {
     let here = actor.cpus.as_ref()?.intersection(&around.allowed);
     if here.is_empty() {
         *homeless += 1;
@@ -216,7 +221,7 @@ const PORTION_US: u64 = 1_000;
 
 /// Performs the steps of one task.
 #[derive(Clone)]
-struct Player {
+struct ReplayTask {
     steps: Arc<[Step]>,
     next: usize,
     began: Option<Nanos>,
@@ -233,7 +238,7 @@ struct Player {
     activations: CounterId,
 }
 
-impl Player {
+impl ReplayTask {
     fn begins(&mut self, now: Nanos) -> Nanos {
         *self.began.get_or_insert_with(|| {
             // The one that comes first says when it began.
@@ -243,7 +248,7 @@ impl Player {
     }
 }
 
-impl Behaviour for Player {
+impl Behaviour for ReplayTask {
     fn next(&mut self, now: Nanos, last: Done, instruments: &mut dyn Instruments) -> Op {
         if last == Done::Stopped {
             return Op::Exit;

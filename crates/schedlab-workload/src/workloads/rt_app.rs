@@ -13,7 +13,7 @@ mod task;
 
 use super::Workload;
 use crate::options::{Kind, OptionDoc, OptionError, Options};
-use crate::placement::Surroundings;
+use crate::placement::MachineProperties;
 use crate::plan::{Block, Fork, Plan, Policy, Queue, Timing, Transport};
 use crate::{BlockId, ChannelId};
 use json::Node;
@@ -91,7 +91,7 @@ fn measured(plan: &mut Plan) -> Measured {
     measured
 }
 
-fn build(options: &Options, around: &Surroundings) -> Result<Plan, OptionError> {
+fn build(options: &Options, around: &MachineProperties) -> Result<Plan, OptionError> {
     let text = options.text("program");
     if text.trim().is_empty() {
         return Err(wrong("the file", "missing or empty: name a file, as in rt-app FILE.json"));

@@ -12,7 +12,7 @@ mod worker;
 
 use super::Workload;
 use crate::options::{Kind, OptionDoc, OptionError, Options};
-use crate::placement::{Surroundings, allowed};
+use crate::placement::{MachineProperties, allowed};
 use crate::plan::{Block, Placement, Plan, Queue, Regulation, Task, Timing};
 use crate::upstream::plat;
 use crate::{CounterId, Instruments, SampleId, WordId};
@@ -244,7 +244,7 @@ pub(crate) fn side(bytes: u64) -> u32 {
     u32::try_from((bytes / 3 / 8).isqrt()).unwrap_or(u32::MAX)
 }
 
-fn build(options: &Options, surroundings: &Surroundings) -> Result<Plan, OptionError> {
+fn build(options: &Options, surroundings: &MachineProperties) -> Result<Plan, OptionError> {
     let mut plan = Plan::new("schbench");
     plan.processes = options.flag("processes");
     let upstream = options.text("compat") == "upstream";
@@ -377,7 +377,7 @@ fn timing(options: &Options, upstream: bool, open: bool) -> Timing {
 
 fn threads(
     options: &Options,
-    surroundings: &Surroundings,
+    surroundings: &MachineProperties,
     messengers: u32,
     plan: &mut Plan,
 ) -> Result<u32, OptionError> {
@@ -463,7 +463,7 @@ struct Cpus {
 impl Cpus {
     fn new(
         options: &Options,
-        surroundings: &Surroundings,
+        surroundings: &MachineProperties,
         messengers: u32,
         upstream: bool,
     ) -> Result<Self, OptionError> {
@@ -487,7 +487,7 @@ impl Cpus {
     }
 
     /// Message thread i on CPU i; workers on the others, or, as upstream has it, on all.
-    fn auto(surroundings: &Surroundings, messengers: usize, upstream: bool) -> Self {
+    fn auto(surroundings: &MachineProperties, messengers: usize, upstream: bool) -> Self {
         let cpus: Vec<_> = surroundings.allowed.iter().collect();
         let message =
             (0..messengers).map(|m| std::iter::once(cpus[m % cpus.len()]).collect()).collect();

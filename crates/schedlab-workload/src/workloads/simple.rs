@@ -6,7 +6,7 @@
 
 use super::Workload;
 use crate::options::{Kind, OptionDoc, OptionError, Options, option};
-use crate::placement::Surroundings;
+use crate::placement::MachineProperties;
 use crate::plan::{Block, Plan, Task, Timing, Transport};
 use crate::{BarrierId, Behaviour, BlockId, ChannelId, CounterId, Done, Instruments, Op, SampleId};
 use crate::{Sweep, WordId};
@@ -170,7 +170,7 @@ pub(super) fn timing(options: &Options) -> Timing {
 }
 
 /// Iterations of the calibrated loop that take `time` at full speed.
-pub(super) fn iterations(time: Nanos, around: &Surroundings) -> u64 {
+pub(super) fn iterations(time: Nanos, around: &MachineProperties) -> u64 {
     let iterations = u128::from(time.0) * u128::from(around.speed) / 1_000;
     u64::try_from(iterations).unwrap_or(u64::MAX).max(1)
 }
@@ -220,7 +220,7 @@ impl Behaviour for Loops {
 fn compute(
     name: &str,
     options: &Options,
-    around: &Surroundings,
+    around: &MachineProperties,
     processes: bool,
 ) -> Result<Plan, OptionError> {
     let mut plan = Plan::new(name);
@@ -277,7 +277,7 @@ fn link_rate(text: &str) -> Result<Option<u64>, OptionError> {
     if text.is_empty() { Ok(None) } else { read().map(Some) }
 }
 
-fn udp(options: &Options, _: &Surroundings) -> Result<Plan, OptionError> {
+fn udp(options: &Options, _: &MachineProperties) -> Result<Plan, OptionError> {
     let bytes = options.size("datasize");
     if !(1..=65_507).contains(&bytes) {
         return Err(OptionError::new("datasize", "a datagram has 1 to 65507 bytes"));
@@ -313,7 +313,7 @@ const SWEEPS: [(Sweep, &str, u64); 4] = [
     (Sweep::Triad, "triad_ns", 24),
 ];
 
-struct Sweeper {
+struct StreamTask {
     block: BlockId,
     elements: u64,
     series: [SampleId; 4],
@@ -322,7 +322,7 @@ struct Sweeper {
     began: Nanos,
 }
 
-impl Behaviour for Sweeper {
+impl Behaviour for StreamTask {
     fn next(&mut self, now: Nanos, last: Done, instruments: &mut dyn Instruments) -> Op {
         match last {
             Done::Stopped | Done::Failed(_) => return Op::Exit,
@@ -340,7 +340,7 @@ impl Behaviour for Sweeper {
     }
 }
 
-fn stream(options: &Options, _: &Surroundings) -> Result<Plan, OptionError> {
+fn stream(options: &Options, _: &MachineProperties) -> Result<Plan, OptionError> {
     let elements = options.size("array") / 8;
     let Some(elements) = u32::try_from(elements).ok().filter(|&n| n > 0) else {
         return Err(OptionError::new("array", "an array has 8 B to 32 GiB"));
@@ -355,19 +355,19 @@ fn stream(options: &Options, _: &Surroundings) -> Result<Plan, OptionError> {
     let block = plan.block(Block::Arrays { elements });
     for index in 0..options.small("tasks") {
         let elements = u64::from(elements);
-        let behaviour = Sweeper { block, elements, series, bytes, at: 0, began: Nanos::ZERO };
+        let behaviour = StreamTask { block, elements, series, bytes, at: 0, began: Nanos::ZERO };
         let blocks = vec![block.0];
         plan.tasks.push(Task { blocks, ..task("stream", role, index, behaviour) });
     }
     Ok(plan)
 }
 
-/// The mark of a round of [`Meeter`].
+/// The mark of a round of [`BarrierTask`].
 const ROUND: u32 = 0;
 const COMPUTING: u32 = 1;
 
 /// Computes and meets the others; the first task of all counts rounds.
-struct Meeter {
+struct BarrierTask {
     barrier: BarrierId,
     iterations: u64,
     round: SampleId,
@@ -380,7 +380,7 @@ struct Meeter {
     meeting: bool,
 }
 
-impl Behaviour for Meeter {
+impl Behaviour for BarrierTask {
     fn next(&mut self, now: Nanos, last: Done, instruments: &mut dyn Instruments) -> Op {
         if matches!(last, Done::Stopped | Done::Failed(_)) {
             return Op::Exit;
@@ -424,7 +424,7 @@ fn ends(options: &Options, plan: &mut Plan) -> u64 {
     options.number("rounds")
 }
 
-fn barrier(options: &Options, around: &Surroundings) -> Result<Plan, OptionError> {
+fn barrier(options: &Options, around: &MachineProperties) -> Result<Plan, OptionError> {
     let mut plan = Plan::new("barrier");
     let left = ends(options, &mut plan);
     let tasks = match options.small("tasks") {
@@ -441,7 +441,7 @@ fn barrier(options: &Options, around: &Surroundings) -> Result<Plan, OptionError
     let even = options.duration("work");
     for index in 0..tasks {
         let extra = if index == 0 { even.0 * options.number("imbalance") / 100 } else { 0 };
-        let behaviour = Meeter {
+        let behaviour = BarrierTask {
             barrier: BarrierId(0),
             iterations: iterations(even + Nanos(extra), around),
             round,
@@ -460,14 +460,14 @@ fn barrier(options: &Options, around: &Surroundings) -> Result<Plan, OptionError
 
 /// How a token is passed.
 #[derive(Clone, Copy)]
-enum Way {
+enum Medium {
     Words { mine: WordId, other: WordId },
     Channels { mine: ChannelId, other: ChannelId },
 }
 
 /// Serves and awaits the token by turns; who serves first counts round trips.
-struct Player {
-    way: Way,
+struct PingPongTask {
+    way: Medium,
     serves: bool,
     trip: SampleId,
     trips: CounterId,
@@ -476,26 +476,26 @@ struct Player {
     began: Nanos,
 }
 
-impl Player {
+impl PingPongTask {
     fn send(&mut self, now: Nanos) -> Op {
         self.sent = true;
         self.began = now;
         match self.way {
-            Way::Words { other, .. } => Op::Wake { word: other, stamp: now },
-            Way::Channels { other, .. } => Op::Send { channel: other, bytes: 8 },
+            Medium::Words { other, .. } => Op::Wake { word: other, stamp: now },
+            Medium::Channels { other, .. } => Op::Send { channel: other, bytes: 8 },
         }
     }
 
     fn receive(&mut self) -> Op {
         self.sent = false;
         match self.way {
-            Way::Words { mine, .. } => Op::Wait(mine),
-            Way::Channels { mine, .. } => Op::Receive { channel: mine, bytes: 8 },
+            Medium::Words { mine, .. } => Op::Wait(mine),
+            Medium::Channels { mine, .. } => Op::Receive { channel: mine, bytes: 8 },
         }
     }
 }
 
-impl Behaviour for Player {
+impl Behaviour for PingPongTask {
     fn next(&mut self, now: Nanos, last: Done, instruments: &mut dyn Instruments) -> Op {
         match last {
             Done::Stopped | Done::Failed(_) | Done::Closed => return Op::Exit,
@@ -526,7 +526,7 @@ impl Behaviour for Player {
     }
 }
 
-fn pingpong(options: &Options, _: &Surroundings) -> Result<Plan, OptionError> {
+fn pingpong(options: &Options, _: &MachineProperties) -> Result<Plan, OptionError> {
     let mut plan = Plan::new("pingpong");
     let left = ends(options, &mut plan);
     plan.processes = options.flag("processes");
@@ -544,7 +544,7 @@ fn pingpong(options: &Options, _: &Surroundings) -> Result<Plan, OptionError> {
         _ => Some(Transport::Pipe),
     };
     for pair in 0..options.small("pairs") {
-        let player = |way, serves| Player {
+        let player = |way, serves| PingPongTask {
             way,
             serves,
             trip,
@@ -557,7 +557,8 @@ fn pingpong(options: &Options, _: &Surroundings) -> Result<Plan, OptionError> {
             None => {
                 let a = plan.word();
                 let b = plan.word();
-                let ways = [Way::Words { mine: a, other: b }, Way::Words { mine: b, other: a }];
+                let ways =
+                    [Medium::Words { mine: a, other: b }, Medium::Words { mine: b, other: a }];
                 plan.tasks.push(task("pingpong", server, pair, player(ways[0], true)));
                 plan.tasks.push(task("pingpong", client, pair, player(ways[1], false)));
             }
@@ -565,7 +566,7 @@ fn pingpong(options: &Options, _: &Surroundings) -> Result<Plan, OptionError> {
                 let a = plan.channel(transport, 1);
                 let b = plan.channel(transport, 1);
                 for (role, mine, other, serves) in [(server, a, b, true), (client, b, a, false)] {
-                    let behaviour = player(Way::Channels { mine, other }, serves);
+                    let behaviour = player(Medium::Channels { mine, other }, serves);
                     let receives = vec![mine.0];
                     let sends = vec![other.0];
                     let base = task("pingpong", role, pair, behaviour);

@@ -6,7 +6,7 @@
 use super::Workload;
 use super::simple::{DURATION, INTERVAL, MICRO, WARM_UP, count, iterations, task, time, timing};
 use crate::options::{Kind, OptionError, Options, option};
-use crate::placement::Surroundings;
+use crate::placement::MachineProperties;
 use crate::plan::Plan;
 use crate::{Behaviour, CounterId, Done, Instruments, LockId, Op, SampleId};
 use schedlab_model::{Nanos, Phase};
@@ -41,7 +41,7 @@ const HELD: u32 = 0;
 const ASKED: u32 = 1;
 
 /// Works, takes the lock, works and gives it back. A lock for which threads sleep needs no marks: futex calls tell of it.
-struct Taker {
+struct LockTask {
     lock: LockId,
     hold: u64,
     work: u64,
@@ -67,7 +67,7 @@ enum At {
     Give,
 }
 
-impl Behaviour for Taker {
+impl Behaviour for LockTask {
     fn next(&mut self, now: Nanos, last: Done, instruments: &mut dyn Instruments) -> Op {
         if matches!(last, Done::Stopped | Done::Failed(_)) {
             return Op::Exit;
@@ -110,7 +110,7 @@ impl Behaviour for Taker {
     }
 }
 
-fn build(options: &Options, around: &Surroundings) -> Result<Plan, OptionError> {
+fn build(options: &Options, around: &MachineProperties) -> Result<Plan, OptionError> {
     let mut plan = Plan::new("spinlock");
     plan.timing = timing(options);
     let tasks = match options.small("tasks") {
@@ -128,7 +128,7 @@ fn build(options: &Options, around: &Surroundings) -> Result<Plan, OptionError> 
     }
     let role = plan.role("task");
     for index in 0..tasks {
-        let behaviour = Taker {
+        let behaviour = LockTask {
             lock: LockId(0),
             hold: iterations(options.duration("hold"), around),
             work: iterations(options.duration("work"), around),
@@ -144,7 +144,7 @@ fn build(options: &Options, around: &Surroundings) -> Result<Plan, OptionError> 
 
 #[cfg(test)]
 mod tests {
-    use crate::placement::Surroundings;
+    use crate::placement::MachineProperties;
     use crate::{CounterId, DialId, Done, Instruments, LockId, Op, SampleId, workloads};
     use schedlab_model::{CpuSet, Nanos, Phase, Topology};
 
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn a_task_works_takes_the_lock_and_gives_it_back_and_marks_who_spins() {
         for (via, take) in [("spin", Op::Spin(LockId(0))), ("mutex", Op::Lock(LockId(0)))] {
-            let around = Surroundings {
+            let around = MachineProperties {
                 topology: Topology::flat(2),
                 allowed: CpuSet::first(2),
                 speed: 1_000,

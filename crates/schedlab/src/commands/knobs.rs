@@ -6,7 +6,7 @@ use crate::output::Width;
 use crate::{json, machines};
 use anyhow::Context as _;
 use schedlab_experiment::report::Table;
-use schedlab_host::knobs::{self, Changes, KeptSetting, Tree};
+use schedlab_host::knobs::{self, Changes, Tree, UnrestoredSetting};
 use schedlab_model::{Knob, Pid, Setting};
 use schedlab_sys::guard;
 use schedlab_sys::lock::Lock;
@@ -249,14 +249,14 @@ fn set(tree: &Tree, wanted: &Wanted) -> anyhow::Result<()> {
         let why = "slice, nice, policy, clamps and cgroup_* belong to tasks, not to the machine";
         return Err(UsageError(format!("{why}: use `schedlab knobs run ... -- CMD`")).into());
     }
-    let path = knobs::kept_file().context("the folder of journals")?;
+    let path = knobs::unrestored_file().context("the folder of journals")?;
     // Until the values are written: who runs something under one of them keeps it, and two that note what was
     // before do it one after the other.
     let _knobs = changes.lock()?;
     let _kept = lock_kept(&path)?;
-    let mut kept = knobs::read_kept().with_context(|| path.display().to_string())?;
+    let mut kept = knobs::read_unrestored().with_context(|| path.display().to_string())?;
     let at = schedlab_host::facts::now();
-    kept.extend(changes.undo()?.into_iter().map(|undo| KeptSetting::new(undo, at.clone())));
+    kept.extend(changes.undo()?.into_iter().map(|undo| UnrestoredSetting::new(undo, at.clone())));
     // Noted before the change is made: a crash in between leaves a harmless step.
     save(&path, serde_json::to_vec(&kept)?)?;
     for warning in changes.write()? {
@@ -271,9 +271,9 @@ fn lock_kept(path: &Path) -> anyhow::Result<Lock> {
 }
 
 fn restore() -> anyhow::Result<ExitCode> {
-    let path = knobs::kept_file().context("the folder of journals")?;
+    let path = knobs::unrestored_file().context("the folder of journals")?;
     let _kept = lock_kept(&path)?;
-    let kept = knobs::read_kept().with_context(|| path.display().to_string())?;
+    let kept = knobs::read_unrestored().with_context(|| path.display().to_string())?;
     let mut failed = Vec::new();
     for step in kept.into_iter().rev() {
         if let Err(error) = step.undo.perform() {

@@ -272,7 +272,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         (MachineError::Option { option, why, .. }, Some(file)) if option == "program" => {
             usage(format!("{file}: {why}"))
         }
-        (error, _) => once::told(error),
+        (error, _) => once::run_error(error),
     })?;
     if wanted.own.is_given("calibrate-to") {
         return calibrate::run(&wanted, machine);

@@ -115,7 +115,6 @@ pub(super) fn check_networks(request: &Request, support: &Support) -> Result<(),
     Ok(())
 }
 
-/// Memory bandwidth needs root and hardware that can limit it.
 pub(super) fn check_memory(nodes: &[Node], support: &Support) -> Result<(), SlowError> {
     let Some(node) = nodes.iter().find(|node| node.memory.is_some()) else { return Ok(()) };
     let why = match support.root {

@@ -1,6 +1,6 @@
 //! Processes that run already are moved into a node, and each task goes back to where it was.
 
-use super::super::apply::Hold;
+use super::super::apply::NodeControl;
 use super::super::group::processes;
 use super::super::{SlowError, journalled};
 use super::Active;
@@ -19,7 +19,7 @@ pub(super) fn attach(active: &mut Active, guard: &mut Guard) -> Result<(), SlowE
         return Ok(());
     }
     let no_groups = active.held.groups.is_empty();
-    if no_groups && !matches!(active.held.hold, Hold::Stop(_)) {
+    if no_groups && !matches!(active.held.hold, NodeControl::Stop(_)) {
         let what = "attaching needs control groups and root, except with --method stop";
         return Err(SlowError::Missing(what.into()));
     }
@@ -44,7 +44,6 @@ pub(super) fn attach(active: &mut Active, guard: &mut Guard) -> Result<(), SlowE
     }
 }
 
-/// How often is looked whether anybody is left.
 const LOOKS: Nanos = Nanos::from_secs(1);
 
 /// A session that only attaches ends when nobody of what it took in is left, children included.
@@ -76,12 +75,10 @@ impl Targets {
         }
     }
 
-    /// When to look next.
     pub(super) const fn due(&self) -> Nanos {
         self.due
     }
 
-    /// Looks, if it is time to.
     pub(super) fn have_ended(&mut self, nodes: &[Active], now: Nanos) -> bool {
         if now < self.due {
             return false;

@@ -12,7 +12,6 @@ use std::os::unix::net::UnixStream;
 pub(crate) struct BackgroundSession {
     /// What went wrong on the way, and what could not be undone.
     pub(crate) failed: Vec<String>,
-    /// Warnings that came up on the way.
     pub(crate) warnings: Vec<Warning>,
     /// CPU time of keeping it up, outside of burners, as a part of the time.
     pub(crate) controller: f64,
@@ -25,14 +24,8 @@ impl Session {
         let used = clock::thread_cpu();
         let mut failed = Vec::new();
         loop {
-            let next = match self.tick(&[]) {
-                Ok(next) => next,
-                Err(error) => {
-                    failed.push(error.to_string());
-                    break;
-                }
-            };
-            match self.wait_for(next, &[end.as_fd()]) {
+            let next = self.tick(&[]);
+            match next.and_then(|next| self.wait_for(next, &[end.as_fd()])) {
                 Ok(ready) if !ready.first().is_some_and(|ended| *ended) => {}
                 // A word is that a process was moved in; the end of them is the end.
                 Ok(_) => match (&mut &*end).read(&mut [0; 64]) {

@@ -11,17 +11,13 @@ use schedlab_sys::process;
 use std::os::fd::OwnedFd;
 use std::process::{Child, Stdio};
 
-/// A command that was started.
 pub(super) struct Running {
     pub(super) child: Child,
-    /// Readable when it has ended.
     pub(super) ended: OwnedFd,
-    /// Its exit code, once it has ended.
     pub(super) code: Option<i32>,
 }
 
 impl Active {
-    /// Whether all of its commands have ended.
     pub(super) fn is_done(&mut self) -> bool {
         for running in &mut self.commands {
             if running.code.is_none() {

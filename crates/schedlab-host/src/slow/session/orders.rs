@@ -1,6 +1,6 @@
 //! What changes while a session runs: by its script, and by orders from outside.
 
-use super::super::apply::Hold;
+use super::super::apply::NodeControl;
 use super::super::control::{Answer, NodeStatus, Order, Status};
 use super::super::{Change, SlowError, Speed, Support, journalled};
 use super::Session;
@@ -38,7 +38,6 @@ impl Session {
         Ok(next)
     }
 
-    /// Makes something happen, and notes it.
     fn happen(&mut self, what: &Happening) -> Result<(), SlowError> {
         match what {
             Happening::Node(node, change) => {
@@ -82,11 +81,10 @@ impl Session {
         active.shown.as_ref().map_or(Ok(()), |shown| shown.set(&active.node.speeds))
     }
 
-    /// Makes a node's tasks stand still, or go on.
     pub(super) fn stand(&mut self, index: usize, still: bool) -> Result<(), SlowError> {
         let active = &mut self.nodes[index];
         active.failed = still;
-        if let Hold::Stop(limiter) = &mut active.held.hold
+        if let NodeControl::Stop(limiter) = &mut active.held.hold
             && !still
         {
             limiter.thawed();
@@ -102,7 +100,6 @@ impl Session {
         Ok(())
     }
 
-    /// Performs orders that came in, and answers each with what became of it.
     pub(super) fn serve(&mut self) {
         for (id, order) in self.control.orders() {
             let answer = match order {

@@ -1,7 +1,7 @@
 //! The period of a session that follows the work of its nodes: looks at them, and changes of the period.
 
-use super::super::apply::Hold;
-use super::super::budget_change::{Change, Lead};
+use super::super::apply::NodeControl;
+use super::super::budget_change::{self, Change, Surplus};
 use super::super::follow::{self, Periods, Seen};
 use super::super::idle::{Counted, Idle};
 use super::super::{Grid, Method, Node, Period, Plan, SlowError, Speed};
@@ -19,7 +19,6 @@ pub(super) struct Pace {
     idle: Idle,
     /// The periods to choose from; `None` where the period stays, and short phases are only told.
     periods: Option<&'static Periods>,
-    /// The period of burns.
     period: Nanos,
     looks: u32,
     /// The longest period of budgets; zero where there are none.
@@ -34,34 +33,27 @@ pub(super) struct Found {
     pub(super) seen: Seen,
     /// What the counters were when the look began.
     began: Option<Counters>,
-    /// The period that was chosen last.
     pub(super) period: Option<Period>,
     /// How far it is ahead of its budgets; `None` where nobody counts what it uses.
-    lead: Option<Lead>,
-    /// A change of how often its budgets come.
+    lead: Option<Surplus>,
     change: Option<Change>,
 }
 
-/// What was counted until a moment.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counters {
     at: Nanos,
-    /// CPU time that its tasks used, in nanoseconds.
     used: u64,
     /// How often a CPU had nothing to run.
     sleeps: u64,
-    /// How often threads that live went to sleep.
     slept: u64,
-    /// How often tasks were woken from outside of the node.
     woken: u64,
     /// The same of the threads that it had when the look began; `None` where they were not counted.
     known: Option<u64>,
-    /// How many tasks were born on its CPUs.
     born: u64,
 }
 
 impl Pace {
-    /// Whether the work is looked at. It looks at nothing until it is started.
+    /// `None` if the period does not depend on the work. Looks begin with [`Self::start`].
     pub(super) fn open(plan: &Plan) -> Option<Self> {
         let periods = Periods::of(plan.method).filter(|_| plan.follows());
         let stays = matches!(plan.method, Method::Hogs | Method::Deadline);
@@ -78,7 +70,6 @@ impl Pace {
         Some(Self { idle, periods, period, looks: 0, budgets, looking: false, due: Nanos::MAX })
     }
 
-    /// Begins with a look.
     pub(super) const fn start(&mut self, now: Nanos) {
         self.due = now;
     }
@@ -88,7 +79,6 @@ impl Pace {
         follow::look(self.looks).max(self.budgets)
     }
 
-    /// What was counted of a node until now.
     fn counters(&self, active: &Active, processes: &[Pid], threads: &[Pid]) -> Option<Counters> {
         let at = clock::monotonic();
         let used = active.held.used(processes).filter(|_| !active.failed)?.0;
@@ -96,7 +86,7 @@ impl Pace {
         let counters = Counters { at, used, woken, known, born, ..Counters::default() };
         Some(match &active.held.hold {
             // A CPU idles in the gaps of budgets, and what a node leaves of them tells that it sleeps.
-            Hold::Quota(_) => counters,
+            NodeControl::Quota(_) => counters,
             _ => Counters { sleeps: idled, slept: slept(threads), ..counters },
         })
     }
@@ -116,11 +106,10 @@ impl Found {
     /// Its tasks come or its speed changes: what it `used` until now tells nothing of what it will have.
     pub(super) fn begin(&mut self, used: Option<Nanos>) {
         let at = clock::monotonic();
-        self.lead = used.map(|used| Lead { at, used, more: 0 });
+        self.lead = used.map(|used| Surplus { at, used, more: 0 });
         self.change = None;
     }
 
-    /// Begins the first look.
     fn start(&mut self, now: Option<Counters>, node: &Node) {
         if let (Some(lead), Some(Counters { at, used, .. })) = (self.lead, now)
             && let Some(speed) = node.speeds.values().next()
@@ -188,7 +177,6 @@ impl Session {
         Ok(changes.map(|change| change.due).fold(due, Nanos::min))
     }
 
-    /// Begins a look at each node, or ends it.
     fn count(&mut self, pace: &mut Pace) {
         let admitted = self.admitted();
         pace.looking = !pace.looking;
@@ -223,8 +211,8 @@ impl Session {
         pace.budgets = Nanos::ZERO;
         for active in &mut self.nodes {
             let now = match &active.held.hold {
-                Hold::Quota(quota) => quota.period(),
-                Hold::Weight(weight) => weight.period().unwrap_or_default(),
+                NodeControl::Quota(quota) => quota.period(),
+                NodeControl::Weight(weight) => weight.period().unwrap_or_default(),
                 _ => continue,
             };
             let seen = (active.node.name.as_str(), &mut active.found.seen);
@@ -232,11 +220,11 @@ impl Session {
             let next = period.as_ref().map_or(now, |period| period.period_ns);
             active.found.period = period.or_else(|| active.found.period.take());
             match &mut active.held.hold {
-                // Also without a change: for tasks that came meanwhile.
-                Hold::Weight(weight) if next > Nanos::ZERO || next != now => {
+                // Also if the period stays: tasks that came meanwhile have no slices yet.
+                NodeControl::Weight(weight) if next > Nanos::ZERO || next != now => {
                     weight.pace(next, &mut self.guard)?;
                 }
-                Hold::Quota(_) => {
+                NodeControl::Quota(_) => {
                     pace.budgets = pace.budgets.max(next);
                     begin_change(active, now, next)?;
                 }
@@ -284,14 +272,14 @@ impl Session {
     }
 }
 
-/// Begins to change how often budgets come.
 fn begin_change(active: &mut Active, from: Nanos, to: Nanos) -> Result<(), SlowError> {
-    let Hold::Quota(quota) = &mut active.held.hold else { return Ok(()) };
+    let NodeControl::Quota(quota) = &mut active.held.hold else { return Ok(()) };
     match active.node.speeds.values().next().filter(|_| to != from) {
         Some(&Speed::FULL) => quota.pace(to, None)?,
         Some(speed) => {
-            let budgets = (clock::monotonic(), quota.counted().unwrap_or(0));
-            let change = Change::begin(*speed, (from, to), clock::interrupt(), budgets);
+            let periods = budget_change::Periods { speed: *speed, from, to };
+            let budgets = quota.counted().unwrap_or(0);
+            let change = Change::begin(periods, clock::interrupt(), clock::monotonic(), budgets);
             active.found.change = Some(change);
         }
         None => {}
@@ -314,11 +302,11 @@ fn change_budget(
     let roots: Vec<Pid> = active.roots().into_iter().chain(admitted).collect();
     // Only where it is needed: it is looked for the next budget every 250 us.
     let used = || active.held.used(&active.held.processes(&roots)).unwrap_or(Nanos::ZERO);
-    let Hold::Quota(quota) = &active.held.hold else { return Ok(Nanos::MAX) };
+    let NodeControl::Quota(quota) = &active.held.hold else { return Ok(Nanos::MAX) };
     let at = clock::monotonic();
-    let lead = active.found.lead.get_or_insert_with(|| Lead { at, used: used(), more: 0 });
+    let lead = active.found.lead.get_or_insert_with(|| Surplus { at, used: used(), more: 0 });
     let write = change.step(at, quota.counted().unwrap_or(0), &used, lead);
-    if let (Some(write), Hold::Quota(quota)) = (write, &mut active.held.hold) {
+    if let (Some(write), NodeControl::Quota(quota)) = (write, &mut active.held.hold) {
         quota.pace(write.period, Some(write.budget))?;
     }
     active.found.change = Some(change).filter(|_| write.is_none_or(|write| !write.last));

@@ -2,13 +2,11 @@
 //! process sends to schedlab are passed on. So a slowed prompt or debugger behaves as it does without schedlab.
 
 use super::super::SlowError;
-use super::super::apply::Hold;
 use super::{Active, Ended, Session};
 use schedlab_model::{Nanos, Pid};
-use schedlab_sys::signal::Came;
+use schedlab_sys::signal::ReceivedSignal;
 use schedlab_sys::{clock, process};
 
-/// How long commands have to end after they were asked to.
 const GRACE: Nanos = Nanos::from_secs(2);
 
 const SIGINT: i32 = 2;
@@ -21,7 +19,7 @@ impl Session {
     /// Does what a signal asks for; returns how the session ends, if it does.
     pub(super) fn heed(
         &mut self,
-        came: Came,
+        came: ReceivedSignal,
         has_commands: bool,
     ) -> Result<Option<Ended>, SlowError> {
         match came.signal {
@@ -94,10 +92,6 @@ impl Session {
         self.aides().for_each(|helper| helper.signal(SIGCONT));
         self.pass(SIGCONT);
         let slept = clock::monotonic() - began;
-        for active in &mut self.nodes {
-            if let Hold::Stop(limiter) = &mut active.held.hold {
-                limiter.slept(slept);
-            }
-        }
+        self.limiters().for_each(|limiter| limiter.slept(slept));
     }
 }

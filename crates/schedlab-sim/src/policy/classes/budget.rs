@@ -15,7 +15,7 @@ pub(super) struct Budget {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Renewal {
     /// The budget and its deadline are kept.
-    Kept,
+    Unchanged,
     /// It is cut to what fits before its deadline.
     Cut,
     /// A new period begins.
@@ -41,7 +41,7 @@ impl Budget {
         // One that has never had a deadline begins its first period.
         let past = self.deadline < now || self.deadline == 0;
         if !past && !self.overflows(of, now) {
-            return Renewal::Kept;
+            return Renewal::Unchanged;
         }
         if !past && (keeps || !of.is_implicit()) {
             let density = u128::from(ratio(of.deadline, of.runtime));
@@ -91,7 +91,7 @@ mod tests {
             let mut budget = left;
             (budget.wakes(of, now, keeps), budget.runtime as u64, budget.deadline)
         };
-        assert_eq!(at(&implicit, 10 * MS, false), (Renewal::Kept, MS, 20 * MS));
+        assert_eq!(at(&implicit, 10 * MS, false), (Renewal::Unchanged, MS, 20 * MS));
         assert_eq!(at(&implicit, 18 * MS, false), (Renewal::New, 2 * MS, 28 * MS));
         // A deadline of 5 ms: 0.4 of the 2 ms that are left.
         let (renewal, runtime, deadline) = at(&constrained, 18 * MS, false);

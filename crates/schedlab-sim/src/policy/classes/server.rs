@@ -74,8 +74,8 @@ impl Server {
                 self.running = false;
                 self.begins_period(of, now);
             }
-            Renewal::Kept if !running => (self.armed, self.throttled) = (true, true),
-            Renewal::Kept | Renewal::Cut => {}
+            Renewal::Unchanged if !running => (self.armed, self.throttled) = (true, true),
+            Renewal::Unchanged | Renewal::Cut => {}
         }
         self.joins(of, now);
         true

@@ -70,7 +70,7 @@ impl Groups {
     pub(super) fn update_shares(&mut self, scene: &Scene, group: usize, cpu: usize) {
         let branch = &self.branches[group];
         let parent = branch.group.parent;
-        let linked = branch.seats[cpu].linked;
+        let linked = branch.queues[cpu].linked;
         let entity = self.entity(group, cpu);
         let weight = match self.shares_of(group, cpu) {
             Some(weight) => {

@@ -38,7 +38,7 @@ fn on_tasks(run: &Arc<Run>, by: By, workers: u16, costs: Costs, scheduler: &str)
     let hardware = Hardware::new(Topology::flat(workers));
     let mut world = World::new(&mut plan, hardware, policy(scheduler, workers), bare());
     events(&mut world);
-    crew.told().expect("all jobs ended");
+    crew.outcome().expect("all jobs ended");
     run.verify().expect("the run is proved");
     run.spans()
 }

@@ -3,12 +3,12 @@
 use super::{POLICIES, events, fifo, policy};
 use schedlab_model::{Cpu, CpuSet, Place, Topology};
 use schedlab_sim::{Config, Hardware, World};
-use schedlab_workload::placement::Surroundings;
+use schedlab_workload::placement::MachineProperties;
 use schedlab_workload::workloads;
 use std::collections::BTreeMap;
 
 fn planned(name: &str, options: &[(&str, &str)], cpus: u16) -> schedlab_workload::plan::Plan {
-    let around = Surroundings {
+    let around = MachineProperties {
         topology: Topology::flat(cpus),
         allowed: CpuSet::first(cpus.into()),
         speed: 1_000,

@@ -4,7 +4,7 @@ use super::json::Node;
 use super::program::{Buffer, Event};
 use super::{Names, number, wrong};
 use crate::options::OptionError;
-use crate::placement::Surroundings;
+use crate::placement::MachineProperties;
 use crate::plan::{Block, Plan};
 use crate::{BarrierId, ForkId, LockId, QueueId, SemaphoreId};
 use schedlab_model::Nanos;
@@ -20,7 +20,7 @@ pub(super) struct Scope<'s> {
     pub(super) name: &'s str,
     pub(super) plan: &'s mut Plan,
     names: &'s mut Names,
-    pub(super) around: &'s Surroundings,
+    pub(super) around: &'s MachineProperties,
     pub(super) timers: Vec<String>,
     /// Buffers that each instance has for itself.
     pub(super) own: Vec<Block>,
@@ -31,7 +31,7 @@ impl<'s> Scope<'s> {
         name: &'s str,
         plan: &'s mut Plan,
         names: &'s mut Names,
-        around: &'s Surroundings,
+        around: &'s MachineProperties,
     ) -> Self {
         Self { name, plan, names, around, timers: Vec::new(), own: Vec::new() }
     }

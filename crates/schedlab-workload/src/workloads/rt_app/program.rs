@@ -82,7 +82,7 @@ pub(super) struct Measured {
     pub(super) activations: CounterId,
     /// Timers that were due before the task came to wait for them.
     pub(super) missed: CounterId,
-    /// Forks beyond those that may be alive at a time; where the file has forks.
+    /// Counts forks that were refused since too many tasks were alive; `None` if the file has no forks.
     pub(super) refused: Option<CounterId>,
 }
 

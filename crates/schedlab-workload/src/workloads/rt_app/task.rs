@@ -5,7 +5,7 @@ use super::json::Node;
 use super::program::{Buffer, Event, Given, Measured, Phase, Program};
 use super::{Names, place, wrong};
 use crate::options::OptionError;
-use crate::placement::Surroundings;
+use crate::placement::MachineProperties;
 use crate::plan::{Block, Placement, Plan, Policy, Task};
 use crate::{BlockId, ChannelId, PlaceId, WordId};
 use schedlab_model::Nanos;
@@ -71,7 +71,7 @@ pub(super) fn read(
     node: &Node,
     plan: &mut Plan,
     names: &mut Names,
-    around: &Surroundings,
+    around: &MachineProperties,
     measured: Measured,
     default_policy: Option<Policy>,
 ) -> Result<Definition, OptionError> {

@@ -9,7 +9,7 @@ use crate::{SemaphoreId, WordId};
 use schedlab_model::{CpuSet, Phase};
 
 fn planned(text: &str) -> Result<Plan, crate::workloads::PlanError> {
-    let around = Surroundings {
+    let around = MachineProperties {
         topology: schedlab_model::Topology::flat(4),
         allowed: CpuSet::first(4),
         speed: 1_000,

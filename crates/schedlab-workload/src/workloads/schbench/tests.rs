@@ -5,17 +5,17 @@ mod virtual_time;
 use super::*;
 use schedlab_model::{Cpu, Topology};
 
-fn around() -> Surroundings {
+fn around() -> MachineProperties {
     let topology = Topology::flat(4);
     let allowed = (0..4).map(Cpu).collect();
-    Surroundings { topology, allowed, speed: 1, seed: 1 }
+    MachineProperties { topology, allowed, speed: 1, seed: 1 }
 }
 
 fn plan(line: &str) -> Plan {
     plan_within(line, &around())
 }
 
-fn plan_within(line: &str, around: &Surroundings) -> Plan {
+fn plan_within(line: &str, around: &MachineProperties) -> Plan {
     let given = line.split_whitespace().map(|word| {
         let (name, value) = word.split_once('=').unwrap_or((word, "true"));
         (name.to_owned(), value.to_owned())
@@ -47,7 +47,7 @@ fn auto_keeps_workers_off_the_message_threads_cpus_but_upstream_does_not() {
 #[test]
 fn message_threads_and_workers_come_to_cpus_that_are_there_where_numbers_are_missing() {
     let allowed: CpuSet = [1, 6, 9, 40].map(Cpu).into_iter().collect();
-    let around = Surroundings { allowed, ..around() };
+    let around = MachineProperties { allowed, ..around() };
     let of = |line: &str| {
         let plan = plan_within(line, &around);
         (cpus(&plan, 0).to_string(), cpus(&plan, 1).to_string())
@@ -119,7 +119,7 @@ fn long_times_do_not_overflow_and_a_warm_up_holds_in_every_mode() {
 
 #[test]
 fn upstream_counts_cpus_that_it_may_not_use() {
-    let around = Surroundings {
+    let around = MachineProperties {
         topology: Topology::flat(4),
         allowed: [Cpu(1)].into_iter().collect(),
         speed: 1,

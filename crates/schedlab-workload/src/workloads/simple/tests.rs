@@ -6,7 +6,7 @@ use schedlab_model::{CpuSet, Topology};
 use std::collections::BTreeMap;
 
 fn planned(name: &str, given: &[(&str, &str)]) -> Plan {
-    let around = Surroundings {
+    let around = MachineProperties {
         topology: Topology::flat(4),
         allowed: CpuSet::first(4),
         speed: 1_000,

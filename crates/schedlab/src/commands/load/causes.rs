@@ -2,7 +2,7 @@
 //! that idle, involuntary switches, late wakeups), with the lock of a CPU and without it (`-L`), as one
 //! table over the values of an option. The runs are a plan for the one run loop.
 
-use super::once::{EXIT_INTERRUPTED, told};
+use super::once::{EXIT_INTERRUPTED, run_error};
 use super::repeat::{folder_of, perform};
 use super::show::{self, human};
 use super::{Wanted, usage};
@@ -118,7 +118,7 @@ impl Row {
 pub(super) fn run(wanted: &Wanted, machine: &mut dyn Machine) -> anyhow::Result<ExitCode> {
     let (option, mut rows) = rows(wanted)?;
     for row in &rows {
-        machine.check(&row.spec).map_err(told)?;
+        machine.check(&row.spec).map_err(run_error)?;
     }
     let (runs, tally) =
         perform(&mut Machines::one(machine), &plan(wanted, &rows), folder_of(wanted)?.path())?;

@@ -2,7 +2,7 @@
 //! codes. Under these names behaviour and cost are the original's (`--compat upstream`) by default.
 
 use super::help::value_name;
-use super::once::{EXIT_INTERRUPTED, Heard, perform};
+use super::once::{EXIT_INTERRUPTED, Progress, perform};
 use crate::machines;
 use schedlab_model::MachineFacts;
 use schedlab_trace::NewFile;
@@ -244,9 +244,9 @@ fn tell(
         None => None,
     };
     let mut reported = 0;
-    let mut listen = |heard: Heard<'_>| match heard {
-        Heard::Note(sentence) => err(&format!("{sentence}\n")),
-        Heard::Interval(interval) => {
+    let mut listen = |progress: Progress<'_>| match progress {
+        Progress::Note(sentence) => err(&format!("{sentence}\n")),
+        Progress::Interval(interval) => {
             let second = interval.elapsed.0 / SECOND;
             // The report of the last second comes before the final one, where it is due.
             if !interval.last || second >= reported + style.interval {

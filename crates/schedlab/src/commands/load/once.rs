@@ -18,11 +18,11 @@ use std::process::ExitCode;
 /// Exit code of what a signal ended.
 pub(crate) const EXIT_INTERRUPTED: u8 = 130;
 
-/// What hears intervals and notes as they come.
-pub(crate) type Listener<'l> = &'l mut dyn FnMut(Heard<'_>);
+/// Called for each interval and note as it comes.
+pub(crate) type Listener<'l> = &'l mut dyn FnMut(Progress<'_>);
 
-/// What is heard while a run goes on.
-pub(crate) enum Heard<'h> {
+/// What a run reports before it ends.
+pub(crate) enum Progress<'h> {
     /// A sentence about the options.
     Note(&'h str),
     /// Figures so far.
@@ -85,7 +85,7 @@ impl Output for Keeper<'_> {
     }
 
     fn interval(&mut self, interval: &Interval) {
-        (self.listener)(Heard::Interval(interval));
+        (self.listener)(Progress::Interval(interval));
         self.measured.intervals.push(interval.clone());
     }
 
@@ -94,7 +94,7 @@ impl Output for Keeper<'_> {
     }
 
     fn note(&mut self, sentence: &str) {
-        (self.listener)(Heard::Note(sentence));
+        (self.listener)(Progress::Note(sentence));
     }
 
     fn warning(&mut self, warning: Warning) {
@@ -128,8 +128,8 @@ pub(crate) fn perform(
     Ok((keeper.measured, outcome))
 }
 
-/// An error of a run as the command tells it: a wrong option is wrong usage.
-pub(crate) fn told(error: MachineError) -> anyhow::Error {
+/// An error of a run as an error of the command: a wrong option is wrong usage.
+pub(crate) fn run_error(error: MachineError) -> anyhow::Error {
     match error {
         MachineError::Option { .. } => usage(error),
         other => other.into(),
@@ -137,15 +137,15 @@ pub(crate) fn told(error: MachineError) -> anyhow::Error {
 }
 
 pub(super) fn run(wanted: &Wanted, machine: &mut dyn Machine) -> anyhow::Result<ExitCode> {
-    let mut note = |heard: Heard<'_>| {
-        if let Heard::Note(sentence) = heard {
+    let mut note = |progress: Progress<'_>| {
+        if let Progress::Note(sentence) = progress {
             let _ = writeln!(crate::output::stderr(), "{sentence}");
         }
     };
     let format = wanted.own.text("format");
     let bench = if format == "text" { None } else { Some(perf::Bench::of(wanted)?) };
     let (measured, outcome) =
-        perform(machine, &wanted.spec, trace_file(wanted), &mut note).map_err(told)?;
+        perform(machine, &wanted.spec, trace_file(wanted), &mut note).map_err(run_error)?;
     let quantiles = show::quantiles(wanted.own.text("percentiles")).map_err(usage)?;
     let text = match (wanted.own.flag("json"), wanted.own.flag("csv")) {
         (true, _) => json::line(&Document::of(&measured, &quantiles))? + "\n",

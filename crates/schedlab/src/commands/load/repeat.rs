@@ -4,7 +4,7 @@
 //! lie in each.
 
 use super::document::{self, Against, BesideRepeats, Estimate, Repeats, Samples};
-use super::once::{EXIT_INTERRUPTED, told};
+use super::once::{EXIT_INTERRUPTED, run_error};
 use super::outliers::outliers;
 use super::show;
 use super::{Wanted, room, usage};
@@ -42,7 +42,7 @@ struct Side {
 pub(super) fn run(wanted: &Wanted, machine: &mut dyn Machine) -> anyhow::Result<ExitCode> {
     let mut sides = vec![Side { spec: wanted.spec.clone(), hooks: Hooks::default() }];
     if let Some(other) = against(wanted)? {
-        machine.check(&other.spec).map_err(told)?;
+        machine.check(&other.spec).map_err(run_error)?;
         sides.push(other);
     }
     measure(wanted, &sides, machine, folder_of(wanted)?.path())

@@ -4,7 +4,7 @@ use super::predicted::{self, Predicted};
 use super::runs::Runs;
 use crate::json;
 use schedlab_model::{Cpu, Nanos, Pid, Warning};
-use schedlab_replay::{Account, Inferred, Parting, Side, TaskSide, Timer, parting};
+use schedlab_replay::{Account, Divergence, Inferred, Side, TaskSide, Timer, parting};
 use schedlab_stats::Histogram;
 use schedlab_workload::demand::Source;
 use schemars::JsonSchema;
@@ -179,8 +179,8 @@ impl Run {
 }
 
 impl At {
-    fn of(parting: Parting) -> Self {
-        let Parting { at, cpu, first, second, agreed } = parting;
+    fn of(parting: Divergence) -> Self {
+        let Divergence { at, cpu, first, second, agreed } = parting;
         Self { at_ns: at, cpu, first, second, agreed }
     }
 }

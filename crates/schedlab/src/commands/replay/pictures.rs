@@ -8,7 +8,7 @@ use crate::commands::result_file::ThemeOption;
 use anyhow::Context as _;
 use schedlab_draw::duration;
 use schedlab_model::{Event, EventSource as _, Nanos, Phase, Pid, TraceInfo, What};
-use schedlab_replay::{Parting, Side, parting};
+use schedlab_replay::{Divergence, Side, parting};
 use schedlab_trace::EventWriter;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -64,7 +64,7 @@ fn marked(
     path: &Path,
     info: &TraceInfo,
     events: &[Event],
-    at: &Parting,
+    at: &Divergence,
 ) -> anyhow::Result<PathBuf> {
     let name = || path.display().to_string();
     let first = events.first().map_or(Nanos::ZERO, |event| event.time);

@@ -6,7 +6,7 @@ use super::runs::Runs;
 use crate::output::folded;
 use schedlab_model::table::TextTable;
 use schedlab_model::{Nanos, Pid, Warning};
-use schedlab_replay::{Account, Inferred, Parting, Side, TaskSide, parting};
+use schedlab_replay::{Account, Divergence, Inferred, Side, TaskSide, parting};
 use schedlab_timeline::Episode;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -157,7 +157,7 @@ fn fidelity(runs: &Runs) -> String {
     text
 }
 
-fn words(at: &Parting) -> String {
+fn words(at: &Divergence) -> String {
     let who = |pid: Option<Pid>| pid.map_or("nobody".to_owned(), |pid| format!("pid {pid}"));
     let how = if at.first == at.second {
         format!("{} at another time", who(at.first))

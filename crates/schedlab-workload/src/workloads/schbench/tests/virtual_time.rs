@@ -2,7 +2,7 @@
 //! multiplication takes a millisecond and all else nothing. So what the arrivals of an open loop do to
 //! latencies, queues and drops can be computed by hand.
 
-use crate::placement::Surroundings;
+use crate::placement::MachineProperties;
 use crate::plan::{Plan, Queue, Task};
 use crate::{CounterId, DialId, Done, Instruments, Op, SampleId, workloads};
 use schedlab_model::{Cpu, Nanos, Topology};
@@ -67,7 +67,7 @@ impl World {
         });
         let topology = Topology::flat(4);
         let allowed = (0..4).map(Cpu).collect();
-        let around = Surroundings { topology, allowed, speed: 1, seed: 1 };
+        let around = MachineProperties { topology, allowed, speed: 1, seed: 1 };
         let mut plan = workloads::plan("schbench", &given.collect(), &around).unwrap();
         let tasks = std::mem::take(&mut plan.tasks);
         let told =

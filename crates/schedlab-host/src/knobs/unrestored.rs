@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 /// A setting that was made, with how to undo it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KeptSetting {
+pub struct UnrestoredSetting {
     /// Who made it; empty where an older version did.
     #[serde(default)]
     pub(crate) by: String,
@@ -22,7 +22,7 @@ pub struct KeptSetting {
     pub undo: Undo,
 }
 
-impl KeptSetting {
+impl UnrestoredSetting {
     /// A setting that this process makes at this time.
     #[must_use]
     pub fn new(undo: Undo, at: String) -> Self {
@@ -52,7 +52,7 @@ impl KeptSetting {
 ///
 /// # Errors
 /// When there is no folder for it.
-pub fn kept_file() -> io::Result<PathBuf> {
+pub fn unrestored_file() -> io::Result<PathBuf> {
     Ok(guard::directory()?.join("knobs.set"))
 }
 
@@ -60,8 +60,8 @@ pub fn kept_file() -> io::Result<PathBuf> {
 ///
 /// # Errors
 /// When the file cannot be read or says something else.
-pub fn read_kept() -> io::Result<Vec<KeptSetting>> {
-    match fs::read(kept_file()?) {
+pub fn read_unrestored() -> io::Result<Vec<UnrestoredSetting>> {
+    match fs::read(unrestored_file()?) {
         Ok(bytes) => serde_json::from_slice(&bytes).map_err(io::Error::other),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(error),
@@ -71,7 +71,11 @@ pub fn read_kept() -> io::Result<Vec<KeptSetting>> {
 /// The settings that are still in force, in words.
 #[must_use]
 pub fn outstanding() -> Vec<String> {
-    read_kept().unwrap_or_default().iter().filter_map(KeptSetting::outstanding).collect()
+    read_unrestored()
+        .unwrap_or_default()
+        .iter()
+        .filter_map(UnrestoredSetting::outstanding)
+        .collect()
 }
 
 /// The warning of a run under them.
@@ -92,7 +96,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("knob");
         fs::write(&path, "0\n").unwrap();
-        let kept = KeptSetting::new(
+        let kept = UnrestoredSetting::new(
             Undo::Write { path: path.clone(), content: "1".into() },
             "2026-01-01T00:00:00Z".into(),
         );
@@ -102,7 +106,7 @@ mod tests {
         assert_eq!(kept.outstanding(), None);
         // What older versions wrote is read.
         let text = serde_json::to_string(&kept.undo).unwrap();
-        let old: KeptSetting = serde_json::from_str(&text).unwrap();
+        let old: UnrestoredSetting = serde_json::from_str(&text).unwrap();
         assert_eq!((old.undo, old.by.as_str()), (kept.undo, ""));
     }
 }

@@ -2,7 +2,7 @@
 
 /// What happens to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Moment {
+pub(crate) enum ObjectEvent {
     /// A call that may write begins: another task may read its bytes before it ends.
     Begins(u32),
     /// The task of a call goes to sleep in it.
@@ -13,12 +13,14 @@ pub(crate) enum Moment {
 
 /// What became of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum CallOutcome {
     /// It is replayed as it was: its wait, if it had one, ended as recorded.
     #[default]
     AsRecorded,
-    /// It moves these bytes of an object.
-    Moves { object: u32, bytes: u32 },
+    Moves {
+        object: u32,
+        bytes: u32,
+    },
     /// Its bytes are moved where the task polled for them.
     Moved,
 }

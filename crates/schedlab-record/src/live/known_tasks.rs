@@ -32,7 +32,7 @@ struct Known {
     allowed: Vec<(Nanos, CpuSet)>,
 }
 
-pub(super) struct Familiar {
+pub(super) struct KnownTasks {
     tasks: BTreeMap<Pid, Known>,
     groups: Option<Groups>,
     names: Vec<String>,
@@ -51,13 +51,13 @@ pub(super) struct Familiar {
     out: Option<BufWriter<File>>,
 }
 
-impl Familiar {
+impl KnownTasks {
     /// Looks at every task there is. What is found is also written into the spool `dir`.
     pub(super) fn start(dir: Option<&Path>) -> Result<Self, RecordError> {
         let out = dir.map(|dir| spool::create(&spool::tasks(dir))).transpose()?.map(BufWriter::new);
-        let mut familiar = Self::new(Groups::here(), out);
-        familiar.look_at_all().map_err(RecordError::io("looking at the tasks"))?;
-        Ok(familiar)
+        let mut known_tasks = Self::new(Groups::here(), out);
+        known_tasks.look_at_all().map_err(RecordError::io("looking at the tasks"))?;
+        Ok(known_tasks)
     }
 
     fn new(groups: Option<Groups>, out: Option<BufWriter<File>>) -> Self {
@@ -347,7 +347,7 @@ mod tests {
     /// A day of short-lived containers: each has a group, a name, a quota and some tasks.
     #[test]
     fn groups_and_tasks_that_are_gone_are_forgotten_and_the_others_keep_what_is_known() {
-        let mut familiar = Familiar::new(None, None);
+        let mut known_tasks = KnownTasks::new(None, None);
         let limit = |quota| Limit {
             at: Nanos::ZERO,
             group: 0,
@@ -356,36 +356,36 @@ mod tests {
             burst: Nanos::ZERO,
             shares: 1024,
         };
-        let join = |familiar: &mut Familiar, pid: i32, at: u64, group: &str| {
+        let join = |known_tasks: &mut KnownTasks, pid: i32, at: u64, group: &str| {
             let (title, group) = (format!("of {group}"), group.to_owned());
             let limit = limit(u64::from(pid.unsigned_abs()));
-            familiar.note(&Seen::Titled { group: group.clone(), title }).unwrap();
-            familiar.note(&Seen::Limited { group: group.clone(), limit }).unwrap();
+            known_tasks.note(&Seen::Titled { group: group.clone(), title }).unwrap();
+            known_tasks.note(&Seen::Limited { group: group.clone(), limit }).unwrap();
             let (pid, at, is_first) = (Pid(pid), Nanos(at), Some(false));
-            familiar.note(&Seen::Member { pid, at, group, is_first }).unwrap();
+            known_tasks.note(&Seen::Member { pid, at, group, is_first }).unwrap();
         };
         // The first one outlives them all.
-        join(&mut familiar, 1, 0, "/pods/long");
-        familiar.note(&Seen::Limited { group: "/pods".into(), limit: limit(7) }).unwrap();
+        join(&mut known_tasks, 1, 0, "/pods/long");
+        known_tasks.note(&Seen::Limited { group: "/pods".into(), limit: limit(7) }).unwrap();
         let mut most = (0, 0);
         for round in 0..86_400_u64 {
             let end = Nanos::from_secs(round + 1);
             let pid = 2 + (round % 30_000) as i32;
-            join(&mut familiar, pid, end.0 - 1, &format!("/pods/{round}"));
-            familiar.gone.push_back((end, Pid(pid)));
+            join(&mut known_tasks, pid, end.0 - 1, &format!("/pods/{round}"));
+            known_tasks.gone.push_back((end, Pid(pid)));
             let cpus = CpuSet::first(1 + (round % 2) as usize);
-            familiar.note(&Seen::Allowed { pid: Pid(1), at: end, cpus }).unwrap();
-            familiar.window(end, Nanos::ZERO).unwrap();
-            most = (most.0.max(familiar.names.len()), most.1.max(familiar.tasks.len()));
+            known_tasks.note(&Seen::Allowed { pid: Pid(1), at: end, cpus }).unwrap();
+            known_tasks.window(end, Nanos::ZERO).unwrap();
+            most = (most.0.max(known_tasks.names.len()), most.1.max(known_tasks.tasks.len()));
         }
         assert!(most.0 < 600 && most.1 < 100, "{most:?} groups and tasks at most");
-        assert!(familiar.tasks[&Pid(1)].allowed.len() < 20, "{:?}", familiar.tasks[&Pid(1)]);
-        let of = |path: &str| familiar.places[path];
+        assert!(known_tasks.tasks[&Pid(1)].allowed.len() < 20, "{:?}", known_tasks.tasks[&Pid(1)]);
+        let of = |path: &str| known_tasks.places[path];
         let place = of("/pods/long");
-        assert_eq!(familiar.tasks[&Pid(1)].groups, [(Nanos::ZERO, place)]);
-        assert_eq!(familiar.titles[&place], "of /pods/long");
+        assert_eq!(known_tasks.tasks[&Pid(1)].groups, [(Nanos::ZERO, place)]);
+        assert_eq!(known_tasks.titles[&place], "of /pods/long");
         for (path, quota) in [("/pods/long", 1), ("/pods", 7)] {
-            let limit = familiar.limits[of(path) as usize].unwrap();
+            let limit = known_tasks.limits[of(path) as usize].unwrap();
             assert_eq!((limit.group, limit.quota), (of(path), Some(Nanos(quota))), "{path}");
         }
     }
@@ -394,18 +394,18 @@ mod tests {
     fn names_of_containers_are_in_windows_and_in_saved_traces() {
         let here = Groups::here();
         let is_here = here.is_some();
-        let mut familiar = Familiar::new(here, None);
+        let mut known_tasks = KnownTasks::new(here, None);
         let group = || "/docker/0123".to_owned();
         let (pid, at) = (Pid(7), Nanos::ZERO);
-        familiar.note(&Seen::Titled { group: group(), title: "web".into() }).unwrap();
-        familiar.note(&Seen::Member { pid, at, group: group(), is_first: Some(false) }).unwrap();
+        known_tasks.note(&Seen::Titled { group: group(), title: "web".into() }).unwrap();
+        known_tasks.note(&Seen::Member { pid, at, group: group(), is_first: Some(false) }).unwrap();
         let dir = tempfile::tempdir().unwrap();
-        familiar.save(&spool::tasks(dir.path())).unwrap();
+        known_tasks.save(&spool::tasks(dir.path())).unwrap();
         let seen = spool::read_tasks(dir.path()).unwrap();
         let saved = groups::gather(&seen, &groups::Moves::default(), &[]).unwrap();
         let mut all = vec![saved];
         let mut info = TraceInfo::new("x", Clock::Monotonic);
-        assert!(familiar.describe(&mut info));
+        assert!(known_tasks.describe(&mut info));
         if is_here {
             all.push(info.groups.expect("there are groups here"));
         }
