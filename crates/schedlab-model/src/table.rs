@@ -98,6 +98,10 @@ pub struct Column<R> {
     /// Rows of which the cell tells a part alone, in any trace.
     at_least: Option<Says<R, bool>>,
     spelled: Option<Says<R, String>>,
+    /// How much of the column a nanosecond is.
+    each_ns: Option<Says<R, f64>>,
+    /// By how much times may be off from which its cells follow, in nanoseconds.
+    off_ns: f64,
     /// Whether the trace cannot tell any of its cells.
     blank: bool,
 }
@@ -161,7 +165,16 @@ impl<R> Column<R> {
             need: None,
         };
         let get = getter(get);
-        Self { head, get, bound: None, at_least: None, spelled: None, blank: false }
+        Self {
+            head,
+            get,
+            bound: None,
+            at_least: None,
+            spelled: None,
+            each_ns: None,
+            off_ns: 0.0,
+            blank: false,
+        }
     }
 
     fn nullable(mut self, nullable: bool) -> Self {
@@ -205,6 +218,14 @@ impl<R> Column<R> {
         self
     }
 
+    /// A cell that is no time, but follows from one: how much of it a nanosecond is. Where times may be off, the cell is as
+    /// much; without this it is unknown then.
+    #[must_use]
+    pub fn each_ns(mut self, of: impl Fn(&R) -> f64 + 'static) -> Self {
+        self.each_ns = Some(Box::new(of));
+        self
+    }
+
     /// Each cell says whether it is exact, if one of these rows has a cell that is not.
     fn marked<'r>(mut self, mut rows: impl Iterator<Item = &'r R>) -> Self
     where
@@ -232,17 +253,21 @@ impl<R> Column<R> {
 
     /// The column as this is known of the trace: its cells exact, a bound, or unknown.
     fn known(self, known: &Known) -> Self {
-        let ticks = known.ticks && matches!(self.head.kind, Kind::Duration);
+        let is_time = matches!(self.head.kind, Kind::Duration);
+        let ticks = known.ticks && is_time;
         let kind = if ticks { Kind::Count } else { self.head.kind };
         let head = Head { kind, ..self.head };
         let Some(need) = head.need else { return Self { head, ..self } };
         let this = Self { head, ..self };
-        this.needing(need, known)
+        match known.of(need) {
+            Some(Bound::Within(ns)) if !is_time => this.off_by(ns),
+            bound => this.as_exact_as(bound),
+        }
     }
 
-    /// The same of a column with this need.
-    fn needing(self, need: Need, known: &Known) -> Self {
-        match known.of(need) {
+    /// Its cells exact, a bound, or unknown.
+    fn as_exact_as(self, bound: Option<Bound>) -> Self {
+        match bound {
             Some(Bound::Exact) => {
                 let head = Head { bounded: false, ..self.head };
                 Self { head, bound: None, ..self }
@@ -256,13 +281,25 @@ impl<R> Column<R> {
         }
     }
 
+    /// Its cells as far away as times that are off by `ns` make them, and as they are anyway.
+    fn off_by(mut self, ns: f64) -> Self {
+        if self.each_ns.is_some() {
+            self.off_ns = ns;
+            self.head.bounded = true;
+            return self;
+        }
+        // How many there are, and what they are called, is told by events and by no time.
+        let is_measured = matches!(self.head.kind, Kind::Share | Kind::Real);
+        self.as_exact_as(if is_measured { None } else { Some(Bound::Exact) })
+    }
+
     /// The same column of a row that holds such a row.
     #[must_use]
     pub fn of<O>(self, inner: impl for<'r> Fn(&'r O) -> &'r R + Copy + 'static) -> Column<O>
     where
         R: 'static,
     {
-        let Self { head, get, bound, at_least, spelled, blank } = self;
+        let Self { head, get, bound, at_least, spelled, each_ns, off_ns, blank } = self;
         Column {
             head,
             get: getter(move |row| get.cell(inner(row))),
@@ -270,6 +307,8 @@ impl<R> Column<R> {
             at_least: at_least.map(|it| -> Says<O, bool> { Box::new(move |row| it(inner(row))) }),
             spelled: spelled
                 .map(|spelled| -> Says<O, String> { Box::new(move |row| spelled(inner(row))) }),
+            each_ns: each_ns.map(|each| -> Says<O, f64> { Box::new(move |row| each(inner(row))) }),
+            off_ns,
             blank,
         }
     }
@@ -294,8 +333,13 @@ impl<R> Column<R> {
     #[must_use]
     pub fn value<'r>(&self, row: &'r R) -> Value<'r> {
         let is_part = |holds: &Says<R, bool>| !self.blank && holds(row);
-        let bound = match self.bound.as_ref().map_or(Bound::Exact, |bound| bound(row)) {
+        let follows = self.each_ns.as_ref().map_or(0.0, |each| self.off_ns * each(row));
+        let own = self.bound.as_ref().map_or(Bound::Exact, |bound| bound(row));
+        let bound = match own {
             Bound::Exact if self.at_least.as_ref().is_some_and(is_part) => Bound::AtLeast,
+            Bound::Exact | Bound::Within(0.0) if follows == 0.0 => Bound::Exact,
+            Bound::Exact => Bound::Within(follows),
+            Bound::Within(apart) => Bound::Within(apart + follows),
             bound => bound,
         };
         Value { cell: self.get.cell(row), bound }

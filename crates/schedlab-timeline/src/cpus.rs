@@ -252,7 +252,8 @@ impl Row for CpuRow {
             let all = (row.busy + row.idle + row.unknown).0;
             Bound::Within(row.unknown.0 as f64 / all.max(1) as f64)
         };
-        columns.push(utilisation.title("utilisation").needs(Need::CpuTime).bounded(apart));
+        let utilisation = utilisation.title("utilisation").needs(Need::CpuTime).bounded(apart);
+        columns.push(utilisation.each_ns(|row| 1.0 / (row.busy + row.idle).0.max(1) as f64));
         columns.extend(columns! { row: Self;
             "switches" ["switches: all", 9] @ CpuSwitches = row.switches, "Context switches, those of the idle task included.";
             "wakeups" ["wakeups", 8] @ CpuWakeups = row.wakeups, "Wakeups that put a task here.";

@@ -336,9 +336,14 @@ impl Row for RunningStackRow {
             "comm" ["comm"] = row.comm.clone(), "The name of the tasks at the end.";
             "run_ns" ["ran"] @ RunTime = row.ran, "How long the tasks ran with this stack: their run time, divided as their ticks are.";
             "run_ns_error" ["± (standard error)"] @ RunTime = row.error, "The standard error of that, by the number of ticks.";
-            "share" ["share"] @ RunTime = Share(row.share), "The part in the run time of all rows.";
-            "ticks" ["ticks"] @ RunTime = row.ticks, "How many ticks met this stack.";
         };
+        let share =
+            column("share", "The part in the run time of all rows.", |row: &Self| Share(row.share));
+        let share = share.title("share").needs(Need::RunTime);
+        columns.push(share.each_ns(|row| row.share / row.ran.0.max(1) as f64));
+        columns.extend(columns! { row: Self;
+            "ticks" ["ticks"] @ RunTime = row.ticks, "How many ticks met this stack.";
+        });
         let about = "The function that ran and its callers up to the outermost, `<-` between them; `null` of tasks that met no tick.";
         let stack = column("stack", about, |row: &Self| row.stack.clone());
         columns.push(stack.title("in (called by)").needs(Need::RunTime).spelled(Self::shown));

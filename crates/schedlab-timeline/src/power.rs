@@ -252,6 +252,7 @@ impl<A> Row for InReply<'_, TaskPower, A> {
         columns.extend([
             column("cycles", "Run time x frequency.", |row: &Self| row.cycles)
                 .needs(Need::RunTime)
+                .each_ns(|row| row.cycles / row.known.0.max(1) as f64)
                 .title("work")
                 .spelled(|row: &Self| format!("{:.3} Gcycles", row.cycles / 1e9)),
             column("hz_mean", "The mean frequency, in hertz.", |row: &Self| row.mean_hz)

@@ -187,13 +187,19 @@ impl Row for InReply<'_, TaskRow, TasksAnswer> {
             "pid" ["pid"] = row.pid, "The task (thread).";
             "comm" ["comm"] = row.comm.clone(), "Its name at the end.";
             "run_ns" ["run"] @ RunTime = row.ran, "Time in which it ran, interrupts on its CPU included, as perf counts.";
-            "run_share" ["of a CPU", 3] @ RunTime = row.part_of_window(), "The same as a part of the window.";
+        };
+        let share = column("run_share", "The same as a part of the window.", |row: &Self| {
+            row.part_of_window()
+        });
+        let share = share.title("of a CPU").rank(3).needs(Need::RunTime);
+        columns.push(share.each_ns(|row| 1.0 / row.reply.observed.duration().0.max(1) as f64));
+        columns.extend(columns! { row: Self;
             "interrupts_ns" ["in interrupts", 1] @ RunTime = row.interrupts, "How much of its run time interrupts took; `null` where the trace holds no interrupts.";
             "wait_ns" ["wait"] @ WaitTime = row.waited, "Time in which it was runnable and did not run.";
             "sleep_ns" ["off CPU: asleep", 2] @ SleepTime = row.asleep.sleeping, "In an interruptible sleep, an idle kernel thread's, or parked.";
             "uninterruptible_ns" ["off CPU: D", 3] @ SleepTime = row.asleep.uninterruptible, "In an uninterruptible sleep (`D`).";
             "stopped_ns" ["off CPU: stopped", 9] @ SleepTime = row.asleep.stopped, "Stopped by a signal or a tracer.";
-        };
+        });
         columns.extend([
             column(
                 "woken_by",

@@ -244,3 +244,32 @@ fn rows_are_touched_by_what_is_off_by_more_than_a_hundredth_in_a_shown_figure() 
     let lossy = Known { gaps: true, ..Known::ALL };
     assert!(Rows::new(&ran, Nanos::ZERO).known(&lossy).is_touched(1), "a lower bound");
 }
+
+#[test]
+fn what_is_no_time_is_off_by_its_own_unit_or_unknown() {
+    struct Part(u64);
+    impl Row for Part {
+        const ABOUT: &'static str = "A part of 1,000 ns.";
+        fn columns() -> Vec<Column<Self>> {
+            let share = |name: &'static str| {
+                column(name, "A part.", |row: &Self| Share(row.0 as f64 / 1_000.0))
+                    .title(name)
+                    .needs(Need::RunTime)
+            };
+            let count = column("count", "How often.", |row: &Self| row.0).needs(Need::RunTime);
+            let own = share("own").bounded(|_| Bound::Within(0.25)).each_ns(|_| 0.001);
+            vec![share("of").each_ns(|_| 0.001), own, share("unsaid"), count.title("count")]
+        }
+    }
+    let known = Known { contradicted: Nanos(100), ..Known::ALL };
+    let rows = Rows::new(&[Part(500)], Nanos::ZERO).known(&known);
+    let text = |rows: &Rows<'_, Part>| {
+        let mut text = rows.text(80, &[]);
+        text.all();
+        text.print(0).lines().last().map(str::to_owned)
+    };
+    let line = "50.0 % ± 10.0 %  50.0 % ± 35.0 %       -    500".to_owned();
+    assert_eq!(text(&rows), Some(line));
+    let exact = Rows::new(&[Part(500)], Nanos::ZERO).known(&Known::ALL);
+    assert_eq!(text(&exact), Some("50.0 %  50.0 %  50.0 %    500".to_owned()));
+}
