@@ -96,10 +96,12 @@ fn identity(programs: &[(&str, &[&str])]) -> Result<String> {
         let text = String::from_utf8_lossy(&output.stdout);
         Ok(text.lines().next().unwrap_or_default().to_owned())
     };
-    let mut text = format!("commit {}\n", told("git", &["rev-parse", "HEAD"])?);
-    text += &format!("machine {}\n", told("uname", &["-srm"])?);
+    let commit = told("git", &["rev-parse", "HEAD"])?;
+    let machine = told("uname", &["-srm"])?;
+    let mut text = format!("commit {commit}\nmachine {machine}\n");
     for (program, words) in programs {
-        text += &format!("{}\n", told(program, words)?);
+        text += &told(program, words)?;
+        text.push('\n');
     }
     Ok(text)
 }

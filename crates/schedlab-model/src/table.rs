@@ -261,12 +261,12 @@ impl<R> Column<R> {
         let this = Self { head, ..self };
         match known.of(need) {
             Some(Bound::Within(ns)) if !is_time => this.off_by(ns),
-            bound => this.as_exact_as(bound),
+            bound => this.exact_as(bound),
         }
     }
 
     /// Its cells exact, a bound, or unknown.
-    fn as_exact_as(self, bound: Option<Bound>) -> Self {
+    fn exact_as(self, bound: Option<Bound>) -> Self {
         match bound {
             Some(Bound::Exact) => {
                 let head = Head { bounded: false, ..self.head };
@@ -290,7 +290,7 @@ impl<R> Column<R> {
         }
         // How many there are, and what they are called, is told by events and by no time.
         let is_measured = matches!(self.head.kind, Kind::Share | Kind::Real);
-        self.as_exact_as(if is_measured { None } else { Some(Bound::Exact) })
+        self.exact_as(if is_measured { None } else { Some(Bound::Exact) })
     }
 
     /// The same column of a row that holds such a row.
@@ -423,19 +423,6 @@ impl<'a, R> Rows<'a, R> {
     pub fn is_blank(&self) -> bool {
         let mut figures = self.columns.iter().filter(|one| one.head.need.is_some()).peekable();
         figures.peek().is_some() && figures.all(|one| one.blank)
-    }
-
-    /// Whether the trace leaves a figure of the first `top` rows (0: of all) uncertain by more than 1 % of its value. Counted
-    /// are columns that text may show. A column that needs nothing of the trace is not a figure.
-    #[must_use]
-    pub fn is_touched(&self, top: usize) -> bool {
-        let shown = if top == 0 { self.rows.len() } else { top.min(self.rows.len()) };
-        let is_figure = |column: &&Column<R>| {
-            column.head.need.is_some() && !(column.head.title.is_empty() || column.head.on_request)
-        };
-        self.columns.iter().filter(is_figure).any(|column| {
-            column.blank || self.rows[..shown].iter().any(|row| column.value(row).is_touched())
-        })
     }
 
     /// The rows themselves.

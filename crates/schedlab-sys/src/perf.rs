@@ -527,6 +527,7 @@ fn map(fd: Option<BorrowedFd<'_>>, len: usize, overwrite: bool) -> io::Result<No
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write as _;
 
     /// The memory of a ring without an event: the test plays the kernel.
     fn fake(size: usize) -> Mapping {
@@ -601,7 +602,7 @@ mod tests {
         match Event::open(Source::Tasks, Cpu(0), 1, is_backward) {
             Ok(event) => Some(event),
             Err(error) => {
-                println!("MISSING: perf events: {error}");
+                let _ = writeln!(std::io::stderr(), "MISSING: perf events: {error}");
                 None
             }
         }
@@ -640,7 +641,8 @@ mod tests {
         while ring.waiting() == 0 || !is_written(&overwritten) {
             assert!(began.elapsed().as_secs() < 60, "no task began on CPU 0");
             let body = || crate::sched::set_affinity(Pid(0), &[Cpu(0)].into_iter().collect());
-            std::thread::spawn(move || body().unwrap()).join().unwrap();
+            let task = std::thread::Builder::new().spawn(move || body().unwrap());
+            task.unwrap().join().unwrap();
         }
         backward.disable().unwrap();
         let newest = overwritten.snapshot();

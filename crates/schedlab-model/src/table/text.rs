@@ -83,12 +83,7 @@ impl TextTable {
     pub fn text(&self, limit: usize, room: usize) -> String {
         let shown = if limit == 0 { self.rows.len() } else { limit.min(self.rows.len()) };
         let rows = &self.rows[..shown];
-        let width = |column: usize| {
-            let cells = rows.iter().map(|row| row[column].chars().count());
-            cells.chain([self.heads[column].name.chars().count()]).max().unwrap_or(0)
-        };
-        let all: Vec<(usize, usize)> = (0..self.heads.len()).map(|at| (at, width(at))).collect();
-        let columns = self.fitting(all, room);
+        let columns = self.shown(rows, room);
         let mut text = self.groups(&columns);
         let heads: Vec<String> = self.heads.iter().map(|head| head.name.clone()).collect();
         for row in std::iter::once(&heads).chain(rows) {
@@ -115,6 +110,15 @@ impl TextTable {
             }
         }
         text
+    }
+
+    /// The columns that there is room for, with their widths.
+    fn shown(&self, rows: &[Vec<String>], room: usize) -> Vec<(usize, usize)> {
+        let width = |column: usize| {
+            let cells = rows.iter().map(|row| row[column].chars().count());
+            cells.chain([self.heads[column].name.chars().count()]).max().unwrap_or(0)
+        };
+        self.fitting((0..self.heads.len()).map(|at| (at, width(at))).collect(), room)
     }
 
     /// Columns with their widths, less those that may be left out while they do not fit.
@@ -212,6 +216,18 @@ impl<R> Rows<'_, R> {
 }
 
 impl<R> TextRows<'_, R> {
+    /// Whether the trace leaves a figure of the first `limit` rows (0: of all), in a column that there is room for, unknown
+    /// or uncertain by more than 1 % of its value. A column that needs nothing of the trace is no figure.
+    #[must_use]
+    pub fn is_touched(mut self, limit: usize) -> bool {
+        self.first(limit);
+        let rows = &self.rows[..self.table.rows.len()];
+        let shown = self.table.shown(&self.table.rows, self.room);
+        let mut figures =
+            shown.iter().map(|(at, _)| self.columns[*at]).filter(|one| one.head.need.is_some());
+        figures.any(|one| one.blank || rows.iter().any(|row| one.value(row).is_touched()))
+    }
+
     /// Adds a row; `named` are texts for some of its columns.
     pub fn row(&mut self, row: &R, named: &[(&str, &str)]) {
         let cell = |column: &&Column<R>| {
@@ -250,7 +266,7 @@ fn value_text(kind: &Kind, value: &Value<'_>) -> String {
         Bound::AtMost => format!("≤ {text}"),
         Bound::Within(apart) => {
             let apart = match kind {
-                Kind::Share => Cell::Real(apart),
+                Kind::Share | Kind::Real => Cell::Real(apart),
                 _ => Cell::Whole(apart.round() as u64),
             };
             format!("{text} ± {}", cell_text(kind, &apart))

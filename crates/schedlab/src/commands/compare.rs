@@ -187,20 +187,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         ..
     } = args;
     let room = width.room();
-    if interleave && folders.len() != 2 {
-        return Err(UsageError("--interleave: give two folders".into()).into());
-    }
+    check_folders(&folders, interleave, blocks)?;
     let is_measured = !measured.commands.is_empty();
-    if folders.len() > 1 && (folders.len() % 2 == 1 || (folders.len() > 2 && !blocks)) {
-        let what = "give two folders, before and after; or pairs of them with --blocks";
-        return Err(UsageError(what.into()).into());
-    }
     junit.as_deref().map(check_place).transpose()?;
     export.check()?;
     if is_measured {
-        let conditions = fail_if.iter().map(|condition| ("--fail-if", &condition.metric));
-        let mut named = metrics.iter().map(|name| ("--metric", name)).chain(conditions);
-        named.try_for_each(|(option, name)| known_metric(option, name))?;
+        check_metrics(&metrics, &fail_if)?;
     }
     let mut study = sides.study(&measured, &metrics)?;
     let question = |sets: &[Set], looks: &Looks| -> anyhow::Result<CompareOptions> {
@@ -283,6 +275,25 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(super::run::EXIT_INTERRUPTED));
     }
     judge(&comparisons, &fail_if)
+}
+
+/// Whether a metric has each of the names that were given.
+fn check_metrics(metrics: &[String], fail_if: &[FailIf]) -> anyhow::Result<()> {
+    let conditions = fail_if.iter().map(|condition| ("--fail-if", &condition.metric));
+    let mut named = metrics.iter().map(|name| ("--metric", name)).chain(conditions);
+    named.try_for_each(|(option, name)| known_metric(option, name))
+}
+
+/// Whether as many folders were given as what is done with them needs.
+fn check_folders(folders: &[PathBuf], interleave: bool, blocks: bool) -> Result<(), UsageError> {
+    if interleave && folders.len() != 2 {
+        return Err(UsageError("--interleave: give two folders".into()));
+    }
+    if folders.len() > 1 && (folders.len() % 2 == 1 || (folders.len() > 2 && !blocks)) {
+        let what = "give two folders, before and after; or pairs of them with --blocks";
+        return Err(UsageError(what.into()));
+    }
+    Ok(())
 }
 
 /// The warnings of runs that were done for this comparison, each kind with its count.

@@ -147,8 +147,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             return session(request, &how);
         }
         Some(path) if path.as_os_str() == "machine" && !path.exists() => {
-            let all = crate::cli::command();
-            let gone = crate::removed::successor(&["slow", "machine"], &all);
+            // No option was typed whose command would have to be found.
+            let gone = crate::removed::successor(&["slow", "machine"], &clap::Command::default());
             return Err(UsageError(gone.unwrap_or_default()).into());
         }
         Some(path) => from_file(path, &args.how, &args.command)?,

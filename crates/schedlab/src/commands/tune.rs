@@ -63,6 +63,7 @@ impl json::Document for Profiled {
 }
 
 /// Options with `--profile`.
+#[derive(Clone, Copy)]
 struct StudyOptions {
     pairs: usize,
     dry_run: bool,

@@ -183,6 +183,7 @@ fn a_request_names_the_lock_for_which_it_waited_and_its_holder() {
     assert!((stalled * 3.0 - all).abs() <= 0.05 * all, "{wait} {row}");
     assert!(stalled * 3.0 >= 0.95 * truth.cost_ns, "{wait} {truth:?}");
     let text = stdout(&schedlab(dir.path(), &["trace", "why", "x.dat", "--mark", "request"]));
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let said = format!("which planted ({}) held: the holder had no CPU for ", truth.holder);
     assert!(text.contains(&said), "{text}");
 }

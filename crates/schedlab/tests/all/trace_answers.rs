@@ -389,22 +389,20 @@ fn a_table_has_a_hundred_columns_unless_it_is_asked_to_be_wide() {
 /// Two tasks of a second each on one CPU, whose switch is missing: an event of the second one tells of it 1 ms after the
 /// last event of the first. `short` adds a task of 20 µs.
 fn missing_switch(short: bool) -> String {
-    let mut text = String::from(
-        "<idle> 0 [000] 1.000000000: sched:sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 \
+    let begin = "<idle> 0 [000] 1.000000000: sched:sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 \
          prev_state=R ==> next_comm=first next_pid=10 next_prio=120\n\
          first 10 [000] 2.000000000: sched:sched_waking: comm=x pid=12 prio=120 target_cpu=000\n\
          second 11 [000] 2.001000000: sched:sched_wakeup: comm=x pid=12 prio=120 target_cpu=000\n\
          second 11 [000] 3.000000000: sched:sched_switch: prev_comm=second prev_pid=11 prev_prio=120 \
-         prev_state=S ==> next_comm=x next_pid=12 next_prio=120\n",
-    );
+         prev_state=S ==> next_comm=x next_pid=12 next_prio=120\n";
     let end = if short { "3.000020000" } else { "4.000000000" };
-    text += &format!(
+    let rest = format!(
         "x 12 [000] {end}: sched:sched_switch: prev_comm=x prev_pid=12 prev_prio=120 prev_state=S ==> \
          next_comm=swapper/0 next_pid=0 next_prio=120\n\
          <idle> 0 [000] 5.000000000: sched:sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 \
          prev_state=R ==> next_comm=first next_pid=10 next_prio=120\n"
     );
-    text
+    [begin, &rest].concat()
 }
 
 #[test]

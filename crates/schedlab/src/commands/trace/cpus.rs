@@ -33,9 +33,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         cpus: Rows::new(rows, reply.origin).known(&reply.known),
     };
     let form = args.input.part.form;
-    let notes = form.notes(&reply.warnings, &document.cpus, 0);
+    let hidden = if topology.is_some() { &[][..] } else { &["arrivals_by_distance"] };
+    let notes = form.notes(&reply.warnings, document.cpus.text(form.room(), hidden), 0);
     form.print(&notes, &document, &document.cpus, || {
-        let hidden = if topology.is_some() { &[][..] } else { &["arrivals_by_distance"] };
         let mut text = document.cpus.text(form.room(), hidden);
         text.all();
         text.row(&sum(rows), &[("cpu", "all")]);

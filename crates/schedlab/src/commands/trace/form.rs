@@ -3,7 +3,7 @@
 
 use crate::json::{self, Document};
 use schedlab_model::Warning;
-use schedlab_model::table::{Row, Rows};
+use schedlab_model::table::{Row, Rows, TextRows};
 
 /// Notes about what the bounds of the figures say too, each figure its own.
 const TOLD_BY_BOUNDS: [&str; 4] =
@@ -37,17 +37,23 @@ impl Form {
         !(self.json || self.csv)
     }
 
-    /// The notes that belong beside the first `top` rows (0: all). Text leaves out what touches none of their figures by more
-    /// than 1 %; CSV has figures that text does not show.
+    /// The notes that belong beside the first `top` rows (0: all) of `shown`. Text leaves out what touches none of their
+    /// figures by more than 1 %; CSV has figures that text does not show.
     pub(super) fn notes<R>(
         self,
         warnings: &[Warning],
-        rows: &Rows<'_, R>,
+        shown: TextRows<'_, R>,
         top: usize,
     ) -> Vec<Warning> {
-        let all = self.csv || rows.is_touched(top);
+        let all = self.csv || shown.is_touched(top);
         let stays = |warning: &&Warning| all || !TOLD_BY_BOUNDS.contains(&warning.code.as_str());
         warnings.iter().filter(stays).cloned().collect()
+    }
+
+    /// A text whose first line, the headline, has no more characters than there is room for.
+    fn begun(self, text: &str) -> String {
+        let (headline, rest) = text.split_once('\n').unwrap_or((text, ""));
+        format!("{}\n{rest}", crate::output::wrapped("", "", headline, self.room()))
     }
 
     /// Prints an answer: all of it as JSON, its rows as CSV, or the text.
@@ -64,7 +70,7 @@ impl Form {
         let text = match self.csv {
             true => rows.csv(self.raw),
             false if rows.is_blank() => "no figures: the trace does not tell them\n".to_owned(),
-            false => text(),
+            false => self.begun(&text()),
         };
         print_text(&text)?;
         print_notes(warnings);

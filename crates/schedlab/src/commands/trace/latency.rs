@@ -57,6 +57,18 @@ enum By {
     Cgroup,
 }
 
+impl By {
+    /// The columns that say nothing of such rows.
+    const fn hidden(self) -> &'static [&'static str] {
+        match self {
+            Self::Task => &["cpu", "group_name"],
+            Self::Comm => &["pid", "cpu", "group_name"],
+            Self::Cpu => &["pid", "comm", "group_name"],
+            Self::Cgroup => &["pid", "comm", "cpu"],
+        }
+    }
+}
+
 /// Path and name of a control group, where it is known, and how long its tasks waited.
 type OfNames = (Option<(String, String)>, Delays);
 
@@ -86,7 +98,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         true => schedlab_trace::open(&args.input.file)?.info().trigger,
         false => None,
     };
-    let notes = form.notes(&reply.warnings, rows, args.top);
+    let notes = form.notes(&reply.warnings, rows.text(form.room(), args.by.hidden()), args.top);
     form.print(&notes, &document, rows, || to_text(rows, &reply, args, form.room(), trigger))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -268,13 +280,7 @@ fn to_text<'a>(
     trigger: Option<Trigger>,
 ) -> String {
     let Answer { latency, worst, .. } = &reply.answer;
-    let hidden: &[&str] = match args.by {
-        By::Task => &["cpu", "group_name"],
-        By::Comm => &["pid", "cpu", "group_name"],
-        By::Cpu => &["pid", "comm", "group_name"],
-        By::Cgroup => &["pid", "comm", "cpu"],
-    };
-    let mut table = rows.text(room, hidden);
+    let mut table = rows.text(room, args.by.hidden());
     let total =
         Waited { pid: None, comm: None, cpu: None, group: None, delays: &latency.total, off: None };
     let titles = [("pid", ""), ("comm", "total"), ("cpu", "total"), ("group_name", "total")];

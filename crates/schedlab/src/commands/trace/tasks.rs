@@ -62,12 +62,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let rows = reply.rows(&reply.answer.rows);
     let document = Document { head: Head::of(&reply), tasks: reply.table(&rows) };
     let form = args.input.part.form;
-    let notes = form.notes(&reply.warnings, &document.tasks, args.top);
+    let stacks = rows.iter().any(|row| !row.blocked.is_empty());
+    let parts = [(!stacks, "blocked_in"), (topology.is_none(), "migrations_by_distance")];
+    let hidden: Vec<&str> = parts.into_iter().filter(|part| part.0).map(|part| part.1).collect();
+    let table = || document.tasks.text(form.room(), &hidden);
+    let notes = form.notes(&reply.warnings, table(), args.top);
     form.print(&notes, &document, &document.tasks, || {
-        let stacks = rows.iter().any(|row| !row.blocked.is_empty());
-        let parts = [(!stacks, "blocked_in"), (topology.is_none(), "migrations_by_distance")];
-        let hidden = parts.into_iter().filter(|part| part.0).map(|part| part.1);
-        let mut table = document.tasks.text(form.room(), &hidden.collect::<Vec<_>>());
+        let mut table = table();
         table.first(args.top);
         headline(&reply) + &table.print(args.top)
     })?;

@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         waiting_time_ns: exact(Need::Waiting).then_some(&*answer.waiting_time_ns),
     };
     let form = args.input.part.form;
-    let notes = form.notes(&reply.warnings, &document.bins, 0);
+    let notes = form.notes(&reply.warnings, document.bins.text(form.room(), &[]), 0);
     form.print(&notes, &document, &document.bins, || to_text(&reply, &bins, &about, form.room()))?;
     Ok(ExitCode::SUCCESS)
 }

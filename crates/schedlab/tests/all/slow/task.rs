@@ -445,9 +445,9 @@ fn in_a_cpu_group_without_real_time_speeds_are_measured_and_doctor_says_where_ho
     assert!(text.contains("works in the root CPU group"), "{text}");
     // Under version 2 a probe meets such a group with hogs, too.
     let cpu: u16 = last_cpu().parse().unwrap();
-    let probe = serde_json::json!({"probe": {
-        "groups": [group.0], "cpu": cpu, "time": 1_000_000, "align": 0, "realtime": true
-    }});
+    let probe = serde_json::json!({"probe": {"cpu": cpu, "probe": {
+        "groups": [group.0], "time": 1_000_000, "align": 0, "realtime": true
+    }}});
     let output = Command::new(PROGRAM).args(["__slow", &probe.to_string()]).output().unwrap();
     let reading: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(reading["realtime"], false, "{reading}");
