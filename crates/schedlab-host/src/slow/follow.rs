@@ -400,7 +400,7 @@ mod tests {
     fn short_phases_are_told_where_the_period_stays_with_one_that_fits() {
         let short = |used_ms, sleeps| too_short("n", seen(used_ms, sleeps), Grid::PERIOD);
         let told = short(150, 1_500).unwrap();
-        assert!(told.what.contains("100 us at a time") && told.what.contains("every 2000 us"));
+        assert!(told.what.contains("100 µs at a time") && told.what.contains("every 2.00 ms"));
         assert_eq!(told.remedy, "use --period 200us");
         assert_eq!(short(100, 1_500), None, "little CPU time tells nothing");
         assert_eq!(short(150, 190), None, "nor do few phases");
