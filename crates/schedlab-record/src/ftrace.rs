@@ -25,7 +25,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
 
 #[derive(Debug)]
@@ -49,6 +49,22 @@ const LOOK: Nanos = Nanos::from_millis(250);
 /// Pages that are written to the spool with one call.
 const PAGES_AT_ONCE: usize = 64;
 
+/// The name of a new instance in this folder. Other recordings of this process, and processes with the same number in
+/// other namespaces, have theirs.
+pub(crate) fn free_name(instances: &Path, end: &str) -> String {
+    static NAMES: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let count = match NAMES.fetch_add(1, Ordering::Relaxed) {
+            0 => String::new(),
+            count => format!("-{count}"),
+        };
+        let name = format!("schedlab-{}{count}{end}", std::process::id());
+        if !instances.join(&name).exists() {
+            return name;
+        }
+    }
+}
+
 impl Instance {
     /// Makes an instance that is removed even if a process dies: by `guard`, if there is one already.
     pub(crate) fn guarded(
@@ -58,8 +74,9 @@ impl Instance {
         guard: Option<Guard>,
     ) -> Result<Self, RecordError> {
         tracefs.writable().map_err(|error| tracefs_write_right(&error))?;
-        let name = format!("schedlab-{}", std::process::id());
-        let root = tracefs.root().join("instances").join(&name);
+        let instances = tracefs.root().join("instances");
+        let name = free_name(&instances, "");
+        let root = instances.join(&name);
         let armed = guard.map_or_else(Guard::arm, Ok);
         let mut guard = armed.map_err(RecordError::io("starting the guardian"))?;
         let undo = Undo::RemoveInstance { name };
@@ -364,6 +381,22 @@ mod tests {
             guard: None,
             _tracefs: None,
         }
+    }
+
+    #[test]
+    fn each_recording_has_an_instance_of_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = free_name(dir.path(), "");
+        let second = free_name(dir.path(), "");
+        assert_ne!(first, second, "two of one process");
+        // Those that a process with our number makes next, in another namespace.
+        let count = second.rsplit_once('-').unwrap().1.parse::<u32>().unwrap_or_default();
+        for next in count + 1..count + 50 {
+            let name = format!("schedlab-{}-{next}", std::process::id());
+            std::fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        let third = free_name(dir.path(), "");
+        assert!(!dir.path().join(&third).exists(), "{third}");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! goes on. What the texts mean is written at [`Said`].
 
 use super::error::{RecordError, tracefs_right, tracefs_write_right};
-use super::ftrace::read_pages;
+use super::ftrace::{free_name, read_pages};
 use super::mark_file::{self, Marks};
 use super::shared::{Shared, be_prompt, spawn};
 use super::spool;
@@ -43,8 +43,9 @@ pub(crate) fn listen(
     let tracefs = Tracefs::open().map_err(|error| tracefs_right(&error))?;
     tracefs.writable().map_err(|error| tracefs_write_right(&error))?;
     let print = u64::from(Tracepoint::of_ftrace(&tracefs, "print")?.id);
-    let name = format!("schedlab-{}-marks", std::process::id());
-    let root = tracefs.root().join("instances").join(&name);
+    let instances = tracefs.root().join("instances");
+    let name = free_name(&instances, "-marks");
+    let root = instances.join(&name);
     let mut guard = Guard::arm().map_err(RecordError::io("starting the guardian"))?;
     let noted = guard.before(Undo::RemoveInstance { name });
     noted.map_err(RecordError::io("writing the guard's journal"))?;
