@@ -19,7 +19,7 @@ use std::process::ExitCode;
 
 /// A point to measure (`--ask`).
 #[derive(Serialize, JsonSchema)]
-struct Asked {
+struct Proposal {
     /// The value on each axis.
     point: Point,
     /// The metrics that the search needs of it.
@@ -37,7 +37,7 @@ struct Measured<'m> {
 
 /// Where the search stands (`--tell`).
 #[derive(Serialize, JsonSchema)]
-struct Stands {
+struct SearchState {
     /// Measurements that it knows.
     told: usize,
     /// Measurements that are left of its budget.
@@ -48,7 +48,7 @@ struct Stands {
     keeps_limits: bool,
 }
 
-impl json::Document for Asked {
+impl json::Document for Proposal {
     const ID: &'static str = "schedlab/tune-ask/1";
 }
 
@@ -56,12 +56,12 @@ impl json::Document for Measured<'_> {
     const ID: &'static str = "schedlab/tune-measure/1";
 }
 
-impl json::Document for Stands {
+impl json::Document for SearchState {
     const ID: &'static str = "schedlab/tune-tell/1";
 }
 
 pub(super) fn documents() -> Vec<json::Schema> {
-    vec![json::of::<Asked>(), json::of::<Measured<'_>>(), json::of::<Stands>()]
+    vec![json::of::<Proposal>(), json::of::<Measured<'_>>(), json::of::<SearchState>()]
 }
 
 /// A line as other programs write it: numbers may stand as numbers.
@@ -148,7 +148,7 @@ pub(super) fn ask(
     let axes = Axes::new(experiment);
     let metrics = Goals::new(experiment, tuning).needed();
     for point in search.ask_several(count) {
-        json::print(&Asked { point: axes.named(&point), metrics: metrics.clone() })?;
+        json::print(&Proposal { point: axes.named(&point), metrics: metrics.clone() })?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -173,7 +173,7 @@ pub(super) fn tell(
     let axes = Axes::new(experiment);
     let told = search.trials().len();
     let advice = search.advice();
-    json::print(&Stands {
+    json::print(&SearchState {
         told,
         left: (tuning.budget as usize).saturating_sub(told),
         keeps_limits: advice.as_ref().is_some_and(|advice| advice.keeps_limits),
