@@ -34,6 +34,7 @@ fn the_tour_measures_and_writes_a_report_that_stands_alone() {
     for wanted in ["hackbench", "schbench", "kernel", "CPUs"] {
         assert!(report.contains(wanted), "the report does not tell {wanted}");
     }
+    assert!(!stdout.contains("--wide"), "an option that the tour has not: {stdout}");
     let recorded = traces(&folder.path().join("results/runs"));
     if stdout.lines().any(|line| line.starts_with("no ") && line.contains("record scheduler")) {
         missing!("the right to record: the tour was checked without traces");
