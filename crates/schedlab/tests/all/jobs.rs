@@ -435,7 +435,11 @@ fn rules_of_lumiera_are_refused_for_others_and_pools_do_not_grow() {
     assert!(said(&out).contains(refusal), "{}", said(&out));
     let out = jobs(&["run", "--executor", "lumiera", "--workers", "2..4"]);
     assert_eq!(out.status.code(), Some(2), "{}", said(&out));
-    assert!(said(&out).contains("no pool grows and shrinks any more"), "{}", said(&out));
+    assert!(
+        said(&out).contains("is now `--workers N`: no pool grows and shrinks any more"),
+        "{}",
+        said(&out)
+    );
 }
 
 #[test]

@@ -118,8 +118,7 @@ fn throttled_once(dir: &Path) -> (Vec<String>, f64) {
     let row = &told["locks"][0];
     let of = |name: &str| row[name].as_f64().unwrap_or(0.0);
     let off = (of("holder_throttled_ns") - cost).abs() / cost;
-    let why = stdout(&schedlab(dir, &["why", "x.dat", "--comm", "throttled"]));
-    let why = why.split_whitespace().collect::<Vec<_>>().join(" ");
+    let why = one_line(&stdout(&schedlab(dir, &["why", "x.dat", "--comm", "throttled"])));
     let held = format!("throttled ({holder}), which held the lock ");
     let wrong = [
         (row["holder_pid"].as_f64() == Some(holder) && row["known_by"] == "mutex", "the holder"),
@@ -146,6 +145,11 @@ fn the_planted_holder_that_is_throttled_is_named_with_what_that_cost() {
     apart.sort_by(f64::total_cmp);
     let wrong: Vec<_> = wrong.into_iter().filter(|wrong| !wrong.is_empty()).collect();
     assert!(wrong.len() <= 1, "{} of {}: {apart:?}: {wrong:#?}", wrong.len(), apart.len());
+}
+
+/// A text as if it had not been wrapped.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Whether marks of programs can be recorded here.
@@ -182,8 +186,8 @@ fn a_request_names_the_lock_for_which_it_waited_and_its_holder() {
     let stalled = wait["holder_stalled_ns"].as_f64().expect("a time");
     assert!((stalled * 3.0 - all).abs() <= 0.05 * all, "{wait} {row}");
     assert!(stalled * 3.0 >= 0.95 * truth.cost_ns, "{wait} {truth:?}");
-    let text = stdout(&schedlab(dir.path(), &["trace", "why", "x.dat", "--mark", "request"]));
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text =
+        one_line(&stdout(&schedlab(dir.path(), &["trace", "why", "x.dat", "--mark", "request"])));
     let said = format!("which planted ({}) held: the holder had no CPU for ", truth.holder);
     assert!(text.contains(&said), "{text}");
 }
@@ -196,8 +200,7 @@ fn the_recording_says_what_locks_cost_it_and_why_names_the_holder() {
         let (truth, output) = record(dir.path(), "mutex", &["--locks", "--via", via]);
         let said = stderr(&output);
         assert!(said.contains("locks: ") && said.contains("a recorded call costs "), "{said}");
-        let why = stdout(&schedlab(dir.path(), &["why", "x.dat", "--comm", "planted"]));
-        let why = why.split_whitespace().collect::<Vec<_>>().join(" ");
+        let why = one_line(&stdout(&schedlab(dir.path(), &["why", "x.dat", "--comm", "planted"])));
         let holder = format!("({}), which held the lock ", truth.holder);
         assert!(why.contains(&holder) && why.contains("was displaced by"), "{via}: {why}");
         assert!(why.contains("while up to 3 tasks waited for the lock"), "{via}: {why}");
