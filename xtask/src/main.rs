@@ -57,7 +57,8 @@ cargo xtask CHORE
             optimum is known, and writes the table of docs/tune.md; `evidence kills [N]` kills N
             sessions of `schedlab slow` (200 by default) and prints how soon all was undone, and
             then as many of the other commands that start programs; `evidence perf` compares
-            wakeup latencies with `perf sched` on a new recording
+            wakeup latencies with `perf sched` on a new recording, and keeps the counts that README.md
+            states
   publish   packages the libraries, and compiles a program outside the workspace against the packages
   python    builds the wheel for Python and runs its tests; pip gets what they need by name
   release   the static binary, its man pages and completions, the Debian package, the container
