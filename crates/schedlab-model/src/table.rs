@@ -332,17 +332,21 @@ impl<R> Column<R> {
     /// The cell of a row.
     #[must_use]
     pub fn value<'r>(&self, row: &'r R) -> Value<'r> {
+        Value { cell: self.get.cell(row), bound: self.bound(row) }
+    }
+
+    /// How exact the cell of a row is.
+    #[must_use]
+    pub fn bound(&self, row: &R) -> Bound {
         let is_part = |holds: &Says<R, bool>| !self.blank && holds(row);
         let follows = self.each_ns.as_ref().map_or(0.0, |each| self.off_ns * each(row));
-        let own = self.bound.as_ref().map_or(Bound::Exact, |bound| bound(row));
-        let bound = match own {
+        match self.bound.as_ref().map_or(Bound::Exact, |bound| bound(row)) {
             Bound::Exact if self.at_least.as_ref().is_some_and(is_part) => Bound::AtLeast,
             Bound::Exact | Bound::Within(0.0) if follows == 0.0 => Bound::Exact,
             Bound::Exact => Bound::Within(follows),
             Bound::Within(apart) => Bound::Within(apart + follows),
             bound => bound,
-        };
-        Value { cell: self.get.cell(row), bound }
+        }
     }
 
     /// Adds the cells of these rows, which takes less time than one by one.

@@ -236,7 +236,10 @@ fn rows_are_touched_by_what_is_off_by_more_than_a_hundredth_in_a_shown_figure() 
     let ran = [Ran(Nanos(1_000)), Ran(Nanos(10))];
     let known = |off, wakes| Known { contradicted: Nanos(off), wakes, ..Known::ALL };
     let touched = |known: &Known, limit: usize| {
-        Rows::new(&ran, Nanos::ZERO).known(known).text(80, &[]).is_touched(limit)
+        let rows = Rows::new(&ran, Nanos::ZERO).known(known);
+        let mut text = rows.text(80, &[]);
+        text.first(limit);
+        text.is_touched(limit)
     };
     assert!(!touched(&known(0, Cover::Complete), 0));
     assert!(touched(&known(10, Cover::Complete), 0), "10 of 10");

@@ -81,7 +81,7 @@ impl TextTable {
     /// is no limit) the first, and how many are left.
     #[must_use]
     pub fn text(&self, limit: usize, room: usize) -> String {
-        let shown = if limit == 0 { self.rows.len() } else { limit.min(self.rows.len()) };
+        let shown = first(&self.rows, limit);
         let rows = &self.rows[..shown];
         let columns = self.shown(rows, room);
         let mut text = self.groups(&columns);
@@ -205,10 +205,16 @@ impl<R> Rows<'_, R> {
     }
 
     /// Titles and cells of the columns with these names, as text has them: for tables of another form.
+    ///
+    /// # Panics
+    /// Where no column has one of the names.
     #[must_use]
     pub fn cells(&self, names: &[&str]) -> (Vec<String>, Vec<Vec<String>>) {
-        let of = |name: &&str| self.columns.iter().find(|one| one.head.name == **name);
-        let columns: Vec<&Column<R>> = names.iter().filter_map(of).collect();
+        let of = |name: &&str| {
+            let named = self.columns.iter().find(|one| one.head.name == **name);
+            named.expect("a column has each name")
+        };
+        let columns: Vec<&Column<R>> = names.iter().map(of).collect();
         let titles = columns.iter().map(|column| column.head.title.to_string()).collect();
         let cells = |row: &R| columns.iter().map(|column| column.text(row)).collect();
         (titles, self.rows.iter().map(cells).collect())
@@ -219,9 +225,8 @@ impl<R> TextRows<'_, R> {
     /// Whether the trace leaves a figure of the first `limit` rows (0: of all), in a column that there is room for, unknown
     /// or uncertain by more than 1 % of its value. A column that needs nothing of the trace is no figure.
     #[must_use]
-    pub fn is_touched(mut self, limit: usize) -> bool {
-        self.first(limit);
-        let rows = &self.rows[..self.table.rows.len()];
+    pub fn is_touched(&self, limit: usize) -> bool {
+        let rows = &self.rows[..first(self.rows, limit)];
         let shown = self.table.shown(&self.table.rows, self.room);
         let mut figures =
             shown.iter().map(|(at, _)| self.columns[*at]).filter(|one| one.head.need.is_some());
@@ -244,7 +249,7 @@ impl<R> TextRows<'_, R> {
 
     /// Adds the first `limit` rows (0 is no limit); of those that follow only the count is printed.
     pub fn first(&mut self, limit: usize) {
-        let shown = if limit == 0 { self.rows.len() } else { limit.min(self.rows.len()) };
+        let shown = first(self.rows, limit);
         self.rows[..shown].iter().for_each(|row| self.row(row, &[]));
         self.table.further += self.rows.len() - shown;
     }
@@ -254,6 +259,11 @@ impl<R> TextRows<'_, R> {
     pub fn print(&self, limit: usize) -> String {
         self.table.text(limit, self.room)
     }
+}
+
+/// How many of these rows are shown; a `limit` of 0 is none.
+fn first<T>(rows: &[T], limit: usize) -> usize {
+    if limit == 0 { rows.len() } else { limit.min(rows.len()) }
 }
 
 /// A cell with its bound.

@@ -1,5 +1,6 @@
 //! `schedlab trace cpus`: what each CPU did with its time.
 
+use super::form::Text;
 use super::input::{self, Head, Input, Machine};
 use crate::json;
 use schedlab_model::table::Rows;
@@ -34,12 +35,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let form = args.input.part.form;
     let hidden = if topology.is_some() { &[][..] } else { &["arrivals_by_distance"] };
-    let notes = form.notes(&reply.warnings, document.cpus.text(form.room(), hidden), 0);
-    form.print(&notes, &document, &document.cpus, || {
+    form.print(&reply.warnings, &document, &document.cpus, || {
         let mut text = document.cpus.text(form.room(), hidden);
         text.all();
         text.row(&sum(rows), &[("cpu", "all")]);
-        format!("{}\n\n{}", input::looked_at(&reply), text.print(0))
+        let is_touched = text.is_touched(0);
+        let text = format!("{}\n\n{}", input::looked_at(&reply), text.print(0));
+        Text { text, is_touched }
     })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -3,11 +3,24 @@
 
 use crate::json::{self, Document};
 use schedlab_model::Warning;
-use schedlab_model::table::{Row, Rows, TextRows};
+use schedlab_model::table::{Row, Rows};
 
 /// Notes about what the bounds of the figures say too, each figure its own.
 const TOLD_BY_BOUNDS: [&str; 4] =
     ["events-contradict", "no-contexts", "no-placements", "wakeups-missing"];
+
+/// An answer as text.
+pub(super) struct Text {
+    pub(super) text: String,
+    /// Whether a figure in it may be off by more than 1 %. Else the notes that bounds tell too are left out.
+    pub(super) is_touched: bool,
+}
+
+impl From<String> for Text {
+    fn from(text: String) -> Self {
+        Self { text, is_touched: true }
+    }
+}
 
 /// How to print.
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
@@ -29,25 +42,12 @@ pub(crate) struct Form {
 impl Form {
     /// Characters of a line of text.
     pub(crate) fn room(self) -> usize {
-        if self.wide { usize::MAX } else { crate::output::room() }
+        crate::output::room_if(self.wide)
     }
 
     /// Whether the text is printed.
     pub(super) const fn is_text(self) -> bool {
         !(self.json || self.csv)
-    }
-
-    /// The notes that belong beside the first `top` rows (0: all) of `shown`. Text leaves out what touches none of their
-    /// figures by more than 1 %; CSV has figures that text does not show.
-    pub(super) fn notes<R>(
-        self,
-        warnings: &[Warning],
-        shown: TextRows<'_, R>,
-        top: usize,
-    ) -> Vec<Warning> {
-        let all = self.csv || shown.is_touched(top);
-        let stays = |warning: &&Warning| all || !TOLD_BY_BOUNDS.contains(&warning.code.as_str());
-        warnings.iter().filter(stays).cloned().collect()
     }
 
     /// A text whose first line, the headline, has no more characters than there is room for.
@@ -56,24 +56,32 @@ impl Form {
         format!("{}\n{rest}", crate::output::wrapped("", "", headline, self.room()))
     }
 
-    /// Prints an answer: all of it as JSON, its rows as CSV, or the text.
-    pub(super) fn print<R: Row>(
+    /// Prints an answer: all of it as JSON, its rows as CSV, or the text. CSV has figures that text does not show, so it
+    /// has all notes.
+    pub(super) fn print<R: Row, T: Into<Text>>(
         self,
         warnings: &[Warning],
         document: &impl Document,
         rows: &Rows<'_, R>,
-        text: impl FnOnce() -> String,
+        text: impl FnOnce() -> T,
     ) -> anyhow::Result<()> {
         if self.json {
             return json::print(document);
         }
-        let text = match self.csv {
-            true => rows.csv(self.raw),
-            false if rows.is_blank() => "no figures: the trace does not tell them\n".to_owned(),
-            false => self.begun(&text()),
+        let Text { text, is_touched } = match self.csv {
+            true => rows.csv(self.raw).into(),
+            false if rows.is_blank() => {
+                "no figures: the trace does not tell them\n".to_owned().into()
+            }
+            false => {
+                let Text { text, is_touched } = text().into();
+                Text { text: self.begun(&text), is_touched }
+            }
         };
         print_text(&text)?;
-        print_notes(warnings);
+        let is_told = |warning: &&Warning| TOLD_BY_BOUNDS.contains(&warning.code.as_str());
+        let notes = warnings.iter().filter(|warning| is_touched || !is_told(warning));
+        notes.for_each(|warning| print_note(&warning.to_string()));
         Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! `schedlab trace latency`: how long tasks waited for a CPU.
 
+use super::form::Text;
 use super::groups;
 use super::input::{self, Head, Input, Named, Selection};
 use super::ran_instead::{self, Occupancy};
@@ -98,8 +99,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         true => schedlab_trace::open(&args.input.file)?.info().trigger,
         false => None,
     };
-    let notes = form.notes(&reply.warnings, rows.text(form.room(), args.by.hidden()), args.top);
-    form.print(&notes, &document, rows, || to_text(rows, &reply, args, form.room(), trigger))?;
+    form.print(&reply.warnings, &document, rows, || {
+        to_text(rows, &reply, args, form.room(), trigger)
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -278,7 +280,7 @@ fn to_text<'a>(
     args: &Args,
     room: usize,
     trigger: Option<Trigger>,
-) -> String {
+) -> Text {
     let Answer { latency, worst, .. } = &reply.answer;
     let mut table = rows.text(room, args.by.hidden());
     let total =
@@ -288,6 +290,7 @@ fn to_text<'a>(
     table.first(args.top);
     let mut text = format!("wakeup latency, then run delay, in {}\n\n", input::looked_at(reply));
     text += &table.print(if args.top == 0 { 0 } else { args.top + 1 });
+    let is_touched = table.is_touched(args.top);
     text += &open(latency, &reply.state);
     if let Some(trigger) = trigger {
         let at = input::at(reply.origin, trigger.since);
@@ -309,7 +312,7 @@ fn to_text<'a>(
             text += &folded(&wait_text(wait, meanwhile, reply), 6, room);
         }
     }
-    text
+    Text { text, is_touched }
 }
 
 /// The longest wait that had not ended.

@@ -1,5 +1,6 @@
 //! `schedlab trace tasks`: what each task did with its time.
 
+use super::form::Text;
 use super::input::{self, Head, Input, Machine, Selection};
 use crate::json;
 use schedlab_model::Need;
@@ -65,12 +66,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let stacks = rows.iter().any(|row| !row.blocked.is_empty());
     let parts = [(!stacks, "blocked_in"), (topology.is_none(), "migrations_by_distance")];
     let hidden: Vec<&str> = parts.into_iter().filter(|part| part.0).map(|part| part.1).collect();
-    let table = || document.tasks.text(form.room(), &hidden);
-    let notes = form.notes(&reply.warnings, table(), args.top);
-    form.print(&notes, &document, &document.tasks, || {
-        let mut table = table();
+    form.print(&reply.warnings, &document, &document.tasks, || {
+        let mut table = document.tasks.text(form.room(), &hidden);
         table.first(args.top);
-        headline(&reply) + &table.print(args.top)
+        let text = headline(&reply) + &table.print(args.top);
+        Text { text, is_touched: table.is_touched(args.top) }
     })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,5 +1,6 @@
 //! `schedlab trace waiting`: how many tasks ran and how many waited, over time.
 
+use super::form::Text;
 use super::input::{self, Head, Input, Selection};
 use crate::json;
 use schedlab_model::table::{Bound, One, Rows, column};
@@ -42,8 +43,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         waiting_time_ns: exact(Need::Waiting).then_some(&*answer.waiting_time_ns),
     };
     let form = args.input.part.form;
-    let notes = form.notes(&reply.warnings, document.bins.text(form.room(), &[]), 0);
-    form.print(&notes, &document, &document.bins, || to_text(&reply, &bins, &about, form.room()))?;
+    form.print(&reply.warnings, &document, &document.bins, || {
+        to_text(&reply, &bins, &about, form.room())
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -73,7 +75,7 @@ impl json::Document for Document<'_> {
 /// Marks that a CPU's worth of tasks takes, where there is room.
 const MARKS_MAX: f64 = 40.0;
 
-fn to_text(reply: &Reply<WaitingAnswer>, bins: &[PlacedBin], about: &str, room: usize) -> String {
+fn to_text(reply: &Reply<WaitingAnswer>, bins: &[PlacedBin], about: &str, room: usize) -> Text {
     let answer = &reply.answer;
     let longest = answer.bins.iter().map(|bin| bin.running_mean() + bin.waiting_mean());
     // A row of marks has a limit, so that a table of 128 CPUs stays a table.
@@ -93,10 +95,12 @@ fn to_text(reply: &Reply<WaitingAnswer>, bins: &[PlacedBin], about: &str, room: 
     let all: u64 = answer.waiting_time_ns.iter().sum();
     let none = answer.waiting_time_ns.first().copied().unwrap_or(0);
     let someone = if all > 0 { (all - none) as f64 / all as f64 } else { f64::NAN };
-    format!(
+    let is_touched = text.is_touched(0);
+    let text = format!(
         "running and waiting tasks in {}{about}; somebody waited {} of the time\n\n{}",
         input::looked_at(reply),
         input::figure(&reply.known, Need::Waiting, readable(someone, Unit::Fraction)),
         text.print(0)
-    )
+    );
+    Text { text, is_touched }
 }

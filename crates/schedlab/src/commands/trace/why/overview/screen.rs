@@ -27,7 +27,7 @@ pub(super) struct Screen<'a> {
 }
 
 /// Tasks of one name in one group that ran instead, and for how long; who ran longest comes first.
-struct RanInstead {
+struct Culprit {
     name: String,
     group: Option<u32>,
     tasks: Vec<TaskId>,
@@ -215,7 +215,7 @@ impl Screen<'_> {
     }
 
     /// Who ran instead, most first; with a kind of competition, those of that kind.
-    fn culprits(&self, subject: &Subject, cause: Option<WaitCause>) -> Vec<RanInstead> {
+    fn culprits(&self, subject: &Subject, cause: Option<WaitCause>) -> Vec<Culprit> {
         let told = self.reply.answer.tasks.iter().filter(|row| subject.tasks.contains(&row.task));
         let comms: Vec<_> = told.flat_map(|row| row.comms.iter().copied()).collect();
         let rows = self.reply.answer.blame.iter();
@@ -227,11 +227,11 @@ impl Screen<'_> {
         }
         let mut sums: Vec<_> = sums.into_iter().collect();
         sums.sort_by_key(|(task, time)| (Reverse(*time), *task));
-        let mut all = BTreeMap::<_, RanInstead>::new();
+        let mut all = BTreeMap::<_, Culprit>::new();
         for (task, time) in sums {
             let name = self.reply.state.name(task);
             let group = self.reply.answer.groups[task.index()];
-            let one = all.entry((name.clone(), group)).or_insert_with(|| RanInstead {
+            let one = all.entry((name.clone(), group)).or_insert_with(|| Culprit {
                 name,
                 group,
                 tasks: Vec::new(),
@@ -240,18 +240,18 @@ impl Screen<'_> {
             one.tasks.push(task);
             one.time += time;
         }
-        let mut all: Vec<RanInstead> = all.into_values().collect();
+        let mut all: Vec<Culprit> = all.into_values().collect();
         all.sort_by_key(|one| (Reverse(one.time), one.tasks[0]));
         all
     }
 
     /// `hog (17)`, or `rustc (3 tasks)`.
-    fn named(&self, culprit: &RanInstead) -> String {
+    fn named(&self, culprit: &Culprit) -> String {
         format!("{} ({})", culprit.name, self.count(culprit))
     }
 
     /// `17`, or `3 tasks`.
-    fn count(&self, culprit: &RanInstead) -> String {
+    fn count(&self, culprit: &Culprit) -> String {
         match culprit.tasks.as_slice() {
             [task] => self.reply.state.task(*task).pid.to_string(),
             many => format!("{} tasks", many.len()),
@@ -427,7 +427,7 @@ impl Screen<'_> {
     }
 
     /// What helps if nobody has more rights and no CPU was free. `time`: how long the subject waited for its main cause.
-    fn fewer(&self, subject: &Subject, most: &RanInstead, time: Nanos, warm_up: &str) -> String {
+    fn fewer(&self, subject: &Subject, most: &Culprit, time: Nanos, warm_up: &str) -> String {
         let is_own =
             most.group == subject.group && most.name == self.reply.state.name(subject.tasks[0]);
         if is_own {
