@@ -93,7 +93,7 @@ pub(crate) fn declared<R>(rows: &Rows<'_, R>) -> Result<Table, ArrowError> {
         if declared.bounded {
             let mut bounds = Values::words(&Kind::Text);
             for row in rows.rows() {
-                bounds.put_text(column.value(row).bound.word().as_deref());
+                bounds.put_text(column.bound(row).word().as_deref());
             }
             part.push(bounds.finish()?);
             heads.push(named(format!("{}_bound", declared.name), None, bounds));

@@ -72,10 +72,7 @@ impl Values {
             Self::Long(values) => numbers(values, cells, long),
             Self::Cpu(values) => numbers(values, cells, cpu),
             Self::Number(values) => numbers(values, cells, number),
-            Self::Words(keys, words) => numbers(keys, cells, |cell| match cell {
-                Cell::Text(text) => Some(words.number(text)),
-                _ => None,
-            }),
+            Self::Words(keys, words) => numbers(keys, cells, |cell| word(cell, words)),
             rare => cells.iter().for_each(|cell| rare.put(cell)),
         }
     }
@@ -86,36 +83,30 @@ impl Values {
             Self::Long(values) => values.append_option(long(cell)),
             Self::Cpu(values) => values.append_option(cpu(cell)),
             Self::Number(values) => values.append_option(number(cell)),
-            Self::Words(keys, words) => match cell {
-                Cell::Text(text) => keys.append_value(words.number(text)),
-                _ => keys.append_null(),
-            },
-            rare => rare.put_rare(cell),
-        }
-    }
-
-    fn put_rare(&mut self, cell: &Cell<'_>) {
-        match (self, cell) {
-            (Self::Real(values), Cell::Real(number)) if number.is_finite() => {
-                values.append_value(*number);
-            }
-            (Self::Real(values), _) => values.append_null(),
-            (Self::Flag(values), Cell::Flag(flag)) => values.append_value(*flag),
-            (Self::Flag(values), _) => values.append_null(),
-            (Self::Text(values), Cell::Text(text)) => values.append_value(text),
-            (Self::Text(values), _) => values.append_null(),
-            (Self::List(list), cell) => {
+            Self::Words(keys, words) => keys.append_option(word(cell, words)),
+            Self::Real(values) => values.append_option(match cell {
+                Cell::Real(number) => Some(*number).filter(|number| number.is_finite()),
+                _ => None,
+            }),
+            Self::Flag(values) => values.append_option(match cell {
+                Cell::Flag(flag) => Some(*flag),
+                _ => None,
+            }),
+            Self::Text(values) => values.append_option(match cell {
+                Cell::Text(text) => Some(text),
+                _ => None,
+            }),
+            Self::List(list) => {
                 let items = parts(cell);
                 items.iter().for_each(|item| list.items.put(item));
                 list.lengths.push(items.len());
                 list.known.push(matches!(cell, Cell::List(_)));
             }
-            (Self::Record(fields), cell) => {
+            Self::Record(fields) => {
                 for (place, (_, values)) in fields.iter_mut().enumerate() {
                     values.put(parts(cell).get(place).unwrap_or(&Cell::Unknown));
                 }
             }
-            (common, cell) => common.put(cell),
         }
     }
 
@@ -200,6 +191,15 @@ fn cpu(cell: &Cell<'_>) -> Option<u16> {
 fn number(cell: &Cell<'_>) -> Option<i32> {
     match cell {
         Cell::Signed(number) => i32::try_from(*number).ok(),
+        _ => None,
+    }
+}
+
+/// The number of a text.
+#[inline]
+fn word(cell: &Cell<'_>, words: &mut Words) -> Option<i32> {
+    match cell {
+        Cell::Text(text) => Some(words.number(text)),
         _ => None,
     }
 }

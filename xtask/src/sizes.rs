@@ -188,7 +188,7 @@ fn public_items(lines: &[&str], private: &BTreeSet<&str>) -> usize {
     let mut open: Option<(usize, bool)> = None;
     for line in lines {
         let item = line.trim_start();
-        let indent = line.len() - item.len();
+        let indent = indent_of(line);
         let says_pub = item.starts_with("pub ") && !item.starts_with("pub use ");
         let implements = item.starts_with("impl")
             && item.contains(" for ")

@@ -62,8 +62,8 @@ fn of_tree(name: &MachineName, assumed: &mut Vec<String>) -> Result<OfTree, Mach
     };
     let mut plain = name.clone();
     let of_file = described(&mut plain).map_err(refused)?;
-    let mut likeness = likeness(plain.clone()).map_err(refused)?;
-    let costs = costs(&plain).map_err(refused)?.or(of_file);
+    let mut likeness = likeness(plain).map_err(refused)?;
+    let costs = costs(&likeness.name).map_err(refused)?.or(of_file);
     let topology = likeness.topology.take();
     let like = likeness.name.clone();
     let tree = OfTree::like(&like, name, costs, topology, |model| likeness.adopt_knobs(model))?;

@@ -30,6 +30,11 @@ pub(crate) fn room() -> usize {
     terminal_size::terminal_size_of(io::stdout()).map_or(ROOM, |(width, _)| width.0.into())
 }
 
+/// The same, or no limit if all columns are to be printed.
+pub(crate) fn room_if(wide: bool) -> usize {
+    if wide { usize::MAX } else { room() }
+}
+
 /// How many characters a line of a command's tables has.
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
 pub(crate) struct Width {
@@ -41,7 +46,7 @@ pub(crate) struct Width {
 impl Width {
     /// Characters of a line.
     pub(crate) fn room(self) -> usize {
-        if self.wide { usize::MAX } else { room() }
+        room_if(self.wide)
     }
 }
 
@@ -199,6 +204,11 @@ mod tests {
         assert_eq!(folded_table(table, "what", 80), table);
         assert_eq!(folded_table(table, "what", usize::MAX), table);
         assert_eq!(folded_table(table, "where", 15), table);
+        let table = "what  about\na     a text that needs two lines of the table\nb     short\n";
+        let expected =
+            "what  about\na     a text that needs two lines of\n      the table\nb     short\n";
+        assert_eq!(folded_table(table, "about", 36), expected);
+        assert_eq!(folded_table(table, "about", usize::MAX).lines().count(), 3);
         assert_eq!(folded("a abcdefgh i\n", 2, 6), "a abcd\n  efgh\n  i\n");
     }
 

@@ -12,9 +12,6 @@ pub struct Table {
     ranks: Vec<u8>,
 }
 
-/// The narrowest last column whose texts are broken into lines.
-const BROKEN_MIN: usize = 30;
-
 impl Table {
     /// A table with its column heads.
     #[must_use]
@@ -47,35 +44,15 @@ impl Table {
         self.fit(usize::MAX)
     }
 
-    /// The table as text of at most `room` characters a line: columns of a high rank are left out, or, if no column has a
-    /// rank, the texts of the last one are broken into lines.
+    /// The table as text of at most `room` characters a line, as far as the columns of rank 0 allow.
     #[must_use]
     pub fn fit(&self, room: usize) -> String {
         let rank = |at: usize| self.ranks.get(at).copied().unwrap_or(0);
         let heads = self.head.iter().enumerate();
         let mut table =
             TextTable::plain(heads.map(|(at, name)| (&**name, !self.is_number(at), rank(at))));
-        let last = self.head.len().saturating_sub(1);
-        let before: usize = (0..last).map(|column| self.width(column) + 2).sum();
-        let left = room.saturating_sub(before);
-        let is_broken = self.ranks.is_empty() && left >= BROKEN_MIN && self.width(last) > left;
-        for row in &self.rows {
-            if !is_broken {
-                table.row(row.clone());
-                continue;
-            }
-            let mut cells = row[..last].to_vec();
-            for line in lines(&row[last], left) {
-                cells.push(line);
-                table.row(std::mem::replace(&mut cells, vec![String::new(); last]));
-            }
-        }
+        self.rows.iter().for_each(|row| table.row(row.clone()));
         table.text(0, room)
-    }
-
-    fn width(&self, column: usize) -> usize {
-        let cells = self.rows.iter().map(|row| &row[column]);
-        cells.chain(self.head.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
     }
 
     fn is_number(&self, column: usize) -> bool {
@@ -112,23 +89,6 @@ impl Table {
     }
 }
 
-/// A text in lines of at most `room` characters, as far as its words allow; at least one line.
-fn lines(text: &str, room: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let line = lines.last_mut().expect("there always is a line");
-        if line.is_empty() {
-            *line += word;
-        } else if line.chars().count() + 1 + word.chars().count() <= room {
-            *line += " ";
-            *line += word;
-        } else {
-            lines.push(word.to_owned());
-        }
-    }
-    lines
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,17 +103,6 @@ mod tests {
         assert_eq!(table.fit(26), one);
         let two = "what\na\n2 columns do not fit (--wide shows all)\n";
         assert_eq!(table.fit(10), two);
-    }
-
-    #[test]
-    fn without_ranks_the_last_column_is_broken_into_lines() {
-        let mut table = Table::new(["what", "about"]);
-        table.row(["a".into(), "a text that needs two lines of the table".into()]);
-        table.row(["b".into(), "short".into()]);
-        let expected =
-            "what  about\na     a text that needs two lines of\n      the table\nb     short\n";
-        assert_eq!(table.fit(36), expected);
-        assert_eq!(table.fit(usize::MAX).lines().count(), 3);
     }
 
     #[test]

@@ -68,12 +68,16 @@ impl StoredRun {
             line: e.line(),
             why: e.to_string(),
         };
+        let manifest = serde_json::from_str::<Manifest>(&text);
         // Another version may have other fields.
-        let Version { schema } = serde_json::from_str(&text).map_err(wrong)?;
+        let schema = match &manifest {
+            Ok(manifest) => manifest.schema.clone(),
+            Err(_) => serde_json::from_str::<Version>(&text).map_err(wrong)?.schema,
+        };
         if schema != SCHEMA {
             return Err(StoreError::Version { path, found: schema });
         }
-        let manifest: Manifest = serde_json::from_str(&text).map_err(wrong)?;
+        let manifest = manifest.map_err(wrong)?;
         let figures: Vec<FigureLine> = lines(folder, FIGURES, &manifest)?;
         let figure = |line: FigureLine| Figure {
             metric: line.metric,

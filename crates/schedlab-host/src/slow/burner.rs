@@ -50,7 +50,8 @@ fn make_idle(group: &Group) -> Result<(), SlowError> {
     if idle.exists() {
         return write(&idle, "1");
     }
-    Weights::of(group.version).write(&group.dir, Weights::of(group.version).least)
+    let weights = Weights::of(group.version);
+    weights.write(&group.dir, weights.least)
 }
 
 pub(super) fn fill(

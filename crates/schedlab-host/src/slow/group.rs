@@ -17,12 +17,6 @@ impl Group {
     pub(super) fn usage(&self) -> Option<Nanos> {
         cgroup::usage(self.version, &self.dir).ok()
     }
-
-    /// Writes a file of the group, which has another name in each version.
-    pub(super) fn write(&self, [v1, v2]: [&str; 2], text: &str) -> Result<(), SlowError> {
-        let file = if self.version == Version::V1 { v1 } else { v2 };
-        write(&self.dir.join(file), text)
-    }
 }
 
 /// The file by which all tasks of a group stand still, with what is written to stop them and to let them go on.

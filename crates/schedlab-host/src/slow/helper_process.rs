@@ -61,12 +61,7 @@ impl HelperProcess {
     }
 
     /// Takes over a child that was just started, and journals its end. `what` names it in errors.
-    fn new(
-        what: impl Into<String>,
-        mut child: Child,
-        guard: &mut Guard,
-    ) -> Result<Self, SlowError> {
-        let what = what.into();
+    fn new(what: String, mut child: Child, guard: &mut Guard) -> Result<Self, SlowError> {
         let watched = journal_kill(guard, &child).and_then(|()| {
             process::ended(&child).map_err(|e| SlowError::io(format!("watching {what}"), e))
         });
@@ -104,7 +99,7 @@ impl HelperProcess {
     }
 }
 
-/// Tells the parent that the child does its work, or why it cannot; whether the child goes on.
+/// Tells the parent that the child does its work, or why it cannot. Gives what was started if the child goes on.
 pub(super) fn ready<T>(started: Result<T, SlowError>) -> Option<T> {
     let mut stdout = std::io::stdout();
     let told = match &started {
@@ -131,7 +126,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut guard = Guard::arm_with(dir.path(), std::path::Path::new("/bin/true")).unwrap();
         let child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
-        let mut helper = HelperProcess::new("the noise", child, &mut guard).unwrap();
+        let mut helper = HelperProcess::new("the noise".to_owned(), child, &mut guard).unwrap();
         assert!(helper.check().is_ok());
         helper.signal(9);
         until(|| process::poll(&[helper.fd()], None).unwrap() == [true]);

@@ -1,4 +1,4 @@
-//! The zone of a node: the control groups that hold its tasks, so that they can be bound to CPUs
+//! The control groups of a node: they hold its tasks, so that these can be bound to CPUs
 //! including their children, given weight or a budget, frozen, and ended together.
 
 use super::group::{Freezer, Group, members, write};
@@ -14,7 +14,7 @@ pub(super) struct GroupNeeds {
     pub(super) cpu: bool,
     /// The CPUs to which its tasks are bound; empty for all.
     pub(super) bind: CpuSet,
-    /// A process of the zone that lives on when the zone goes, as do all others in it: those that have no group
+    /// A process of the node that lives on when the groups go, as do all others in them: those that have no group
     /// of their own to return to go where it was. `None`: all are killed.
     pub(super) keep: Option<Pid>,
 }

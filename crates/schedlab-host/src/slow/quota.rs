@@ -83,22 +83,24 @@ impl Quota {
         let period = micros(self.period);
         let budget = budget.map(micros);
         let Group { version, dir } = &self.group;
-        match version {
+        let burst = match version {
             Version::V1 => {
                 let period = (dir.join("cpu.cfs_period_us"), period);
                 let budget = (dir.join("cpu.cfs_quota_us"), budget.unwrap_or_else(|| "-1".into()));
                 // The old budget in a shorter period is more than a group above may allow.
                 let files = if shorter { [budget, period] } else { [period, budget] };
                 files.iter().try_for_each(|(path, text)| write(path, text))?;
+                "cpu.cfs_burst_us"
             }
             Version::V2 => {
                 let budget = budget.unwrap_or_else(|| "max".into());
                 write(&dir.join("cpu.max"), &format!("{budget} {period}"))?;
+                "cpu.max.burst"
             }
-        }
+        };
         // Older kernels have no bursts.
         match self.burst > Nanos::ZERO {
-            true => self.group.write(["cpu.cfs_burst_us", "cpu.max.burst"], &micros(self.burst)),
+            true => write(&dir.join(burst), &micros(self.burst)),
             false => Ok(()),
         }
     }

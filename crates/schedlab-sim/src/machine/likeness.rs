@@ -1,6 +1,6 @@
 //! A simulated machine that is like a recorded one: what its trace says, and what is assumed.
 
-use super::name::{CPUS_MAX, Kernel, Model};
+use super::name::{CPU_SETTINGS, CPUS_MAX, Kernel, Model};
 use schedlab_model::{Conditions, Cpu, Place, Setting, Topology, TraceInfo};
 use schedlab_workload::MachineName;
 use schedlab_workload::knobs::FEATURES;
@@ -21,9 +21,6 @@ pub struct Likeness {
     /// What was assumed, in sentences.
     pub assumed: Vec<String>,
 }
-
-/// Settings that say which CPUs there are.
-const CPUS: [&str; 5] = ["cpus", "sockets", "llcs", "cores", "smt"];
 
 /// The knob by which the kernel scales times with its CPUs.
 const SCALING: &str = "tunable_scaling";
@@ -178,7 +175,7 @@ impl Likeness {
 
 /// Whether a name says which CPUs there are.
 fn has_cpus(name: &MachineName) -> bool {
-    CPUS.iter().any(|key| name.settings.contains_key(*key))
+    CPU_SETTINGS.iter().any(|key| name.settings.contains_key(*key))
 }
 
 /// The tick rate and the preemption model of the recording, where nothing else was asked for.

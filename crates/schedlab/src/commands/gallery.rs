@@ -9,7 +9,7 @@ use super::UsageError;
 use super::result_file::save;
 use super::run::{check, conclude, exit_code, perform};
 use crate::machines;
-use crate::output::Width;
+use crate::output::{Width, folded_table};
 use examples::{EXAMPLES, Example};
 use schedlab_experiment::analysis::judge;
 use schedlab_experiment::report::{Table, TracePictures, answers, claims, trace_scenes};
@@ -95,7 +95,8 @@ fn list(room: usize) -> anyhow::Result<ExitCode> {
             experiment.title,
         ]);
     }
-    crate::output::stdout().write_all(table.fit(room).as_bytes())?;
+    let text = folded_table(&table.text(), "about", room);
+    crate::output::stdout().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 

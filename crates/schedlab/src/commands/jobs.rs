@@ -140,7 +140,7 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<ExitCode> {
     if !matches!(args.what, What::Generate(_) | What::Fit(_)) {
         schedlab_sys::signal::catch().context("catching Ctrl-C")?;
     }
-    let room = if args.wide { usize::MAX } else { crate::output::room() };
+    let room = crate::output::room_if(args.wide);
     match args.what {
         What::Generate(args) => generate::run(&args),
         What::Run(args) => run::run(&args, room),

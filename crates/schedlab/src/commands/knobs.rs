@@ -2,7 +2,7 @@
 
 use super::UsageError;
 use super::result_file::save;
-use crate::output::Width;
+use crate::output::{Width, folded_table};
 use crate::{json, machines};
 use anyhow::Context as _;
 use schedlab_experiment::report::Table;
@@ -172,32 +172,28 @@ fn list(knobs: Vec<Knob>, json: bool, long: bool, width: Width) -> anyhow::Resul
     }
     let mut out = crate::output::stdout();
     let room = width.room();
-    let heads = ["knob", "value", "range", "where", "locked because"];
-    let mut table = Table::new(heads).ranked(&[0, 0, 1, 2, 3]);
+    let wide = room == usize::MAX;
+    let heads = ["knob", "value", "range", "where"].into_iter();
+    let mut table = Table::new(heads.chain(wide.then_some("locked because"))).ranked(&[0, 0, 1, 2]);
     let mut meanings = Table::new(["knob", "meaning"]);
     for knob in &knobs {
         meanings.row([knob.name.clone(), knob.meaning.clone()]);
-        table.row([
-            knob.name.clone(),
-            value(knob),
-            range(knob),
-            knob.r#where.clone(),
-            knob.why_not.clone(),
-        ]);
+        let cells = [knob.name.clone(), value(knob), range(knob), knob.r#where.clone()];
+        table.row(cells.into_iter().chain(wide.then(|| knob.why_not.clone())));
     }
     out.write_all(table.fit(room).as_bytes())?;
-    if room != usize::MAX {
-        locked(&knobs).into_iter().try_for_each(|line| writeln!(out, "{line}"))?;
+    if !wide {
+        locked(&knobs, room).into_iter().try_for_each(|line| writeln!(out, "{line}"))?;
     }
     if long {
         writeln!(out)?;
-        out.write_all(meanings.fit(room).as_bytes())?;
+        out.write_all(folded_table(&meanings.text(), "meaning", room).as_bytes())?;
     }
     Ok(())
 }
 
 /// Why knobs are locked, which is too long for a column: each reason once.
-fn locked(knobs: &[Knob]) -> Vec<String> {
+fn locked(knobs: &[Knob], room: usize) -> Vec<String> {
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
     for knob in knobs.iter().filter(|knob| !knob.why_not.is_empty()) {
         match reasons.iter_mut().find(|(why, _)| *why == knob.why_not) {
@@ -207,7 +203,7 @@ fn locked(knobs: &[Knob]) -> Vec<String> {
     }
     let line = |(why, names): &(&str, Vec<&str>)| {
         let text = format!("{}: {why}", names.join(", "));
-        crate::output::wrapped("locked: ", "  ", &text, crate::output::room())
+        crate::output::wrapped("locked: ", "  ", &text, room)
     };
     reasons.iter().map(line).collect()
 }

@@ -298,7 +298,7 @@ fn catalogue() -> String {
 
 /// Characters of a line of the text.
 fn room(wanted: &Wanted) -> usize {
-    if wanted.own.flag("wide") { usize::MAX } else { crate::output::room() }
+    crate::output::room_if(wanted.own.flag("wide"))
 }
 
 /// The file that the trace goes to, where one is wanted.

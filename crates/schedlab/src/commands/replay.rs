@@ -1,7 +1,7 @@
 //! `schedlab replay`: what a recorded trace would have been on another scheduler.
 //!
 //! The trace becomes a demand. The machine that is most like the recorded one performs it, then the machine that was
-//! plan for does. The three are laid side by side: the first pair is the fidelity, the second pair the answer.
+//! asked for does. The three are laid side by side: the first pair is the fidelity, the second pair the answer.
 
 mod document;
 mod pictures;

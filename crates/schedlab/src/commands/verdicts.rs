@@ -26,6 +26,14 @@ const POINTS_MAX: usize = 12;
 /// Names of sides that are longer stand above the table.
 const NAME_MAX: usize = 12;
 
+/// What stands above the columns of two sides: their names, or which is which if a name is long.
+pub(crate) fn side_heads(names: [&str; 2]) -> [&str; 2] {
+    match names.iter().all(|name| name.chars().count() <= NAME_MAX) {
+        true => names,
+        false => ["before", "after"],
+    }
+}
+
 /// Prints comparisons of two sets by their names, in lines of `room` characters.
 pub(crate) fn print_text(
     comparisons: &[Comparison],
@@ -34,28 +42,23 @@ pub(crate) fn print_text(
     room: usize,
 ) -> anyhow::Result<()> {
     let mut out = crate::output::stdout();
-    let sides = [("before", before), ("after", after)];
-    let are_short = sides.iter().all(|(_, name)| name.chars().count() <= NAME_MAX);
-    if !are_short {
-        for (side, name) in sides {
+    let sides = [before, after];
+    let [first, second] = side_heads(sides);
+    if [first, second] != sides {
+        for (side, name) in [first, second].into_iter().zip(sides) {
             out.write_all(folded(&format!("{side}: {name}"), 4, room).as_bytes())?;
         }
         writeln!(out)?;
     }
-    // A rank keeps a name that begins like one as it is; a colon would make it a group of columns.
-    let head = |(side, name): (&str, &str)| {
-        format!("0?{}", if are_short { name.replace(": ", ":") } else { side.to_owned() })
-    };
-    let [first, second] = sides.map(head);
-    let mut table = TextTable::new(&[
-        "<metric",
-        &first,
-        &second,
-        "3?runs",
-        "change",
-        "1?interval",
-        "2?p",
-        "<verdict",
+    let mut table = TextTable::plain([
+        ("metric", true, 0),
+        (first, false, 0),
+        (second, false, 0),
+        ("runs", false, 3),
+        ("change", false, 0),
+        ("interval", false, 1),
+        ("p", false, 2),
+        ("verdict", true, 0),
     ]);
     let mut hidden = 0;
     for judgement in comparisons.iter().flat_map(|c| &c.primary) {

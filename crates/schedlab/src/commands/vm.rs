@@ -7,7 +7,7 @@ mod study;
 
 use super::UsageError;
 use crate::json;
-use crate::output::Width;
+use crate::output::{Width, folded_table};
 use schedlab_experiment::report::Table;
 use schedlab_vm::kernel::{DEBIAN, Kernel, offers};
 use schedlab_vm::{VmError, emulator};
@@ -142,7 +142,7 @@ fn kernels(as_json: bool, width: Width) -> anyhow::Result<()> {
     for (name, suite) in more {
         table.row([name, "-".into(), format!("not fetched yet; in Debian {suite}")]);
     }
-    write!(out, "{}", table.fit(width.room()))?;
+    write!(out, "{}", folded_table(&table.text(), "offers", width.room()))?;
     Ok(())
 }
 

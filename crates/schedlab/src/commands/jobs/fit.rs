@@ -361,7 +361,8 @@ impl Models {
     }
 }
 
-fn milliseconds(ms: f64) -> String {
+/// Milliseconds for people.
+pub(super) fn milliseconds(ms: f64) -> String {
     table::time(ms * 1e6)
 }
 
@@ -391,7 +392,7 @@ impl ColumnUnit {
 
     fn text(self, value: f64) -> String {
         match self {
-            Self::Milliseconds => table::time(value * 1e6),
+            Self::Milliseconds => milliseconds(value),
             Self::Microseconds => table::time(value * 1e3),
             Self::Unknown => format!("{value:.3}"),
         }

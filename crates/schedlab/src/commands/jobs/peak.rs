@@ -1,7 +1,7 @@
 //! `schedlab jobs peak`: a sweep of the number of jobs, or of their length, and the models of run time.
 
 use super::figures::Figures;
-use super::fit::{self, Column, ModelFigures, Models};
+use super::fit::{self, Column, ModelFigures, Models, milliseconds};
 use super::options::Setup;
 use super::{picture, table};
 use crate::commands::UsageError;
@@ -215,8 +215,7 @@ impl Answer<'_> {
         text += &self.models.text(room);
         text.extend(self.columns.iter().map(Column::text));
         let parts = socket(rows, workers);
-        let of =
-            |part: Option<f64>| part.map_or_else(|| "-".to_owned(), |ms| table::time(ms * 1e6));
+        let of = |part: Option<f64>| part.map_or_else(|| "-".to_owned(), milliseconds);
         let [work, ramp, down, rest] =
             [parts.work, parts.ramp_up, parts.shutdown, parts.rest].map(of);
         let _ = writeln!(

@@ -1,6 +1,7 @@
 //! Choices of two schedulers as text and as a picture.
 
 use super::{Choices, Chosen, First, OfClass, Share};
+use crate::commands::verdicts::side_heads;
 use crate::output::folded;
 use schedlab_draw::choice::{self, Choice as Drawn};
 use schedlab_draw::{Scene, Theme};
@@ -64,9 +65,14 @@ impl Choices {
                 writeln!(out, "\nThe first {equal} choices of the scheduler are equal.")?;
             }
         }
-        // A colon would make a name a group of columns, a question mark a rank.
-        let [before, after] = sides.map(|name| format!("0?{}", name.replace(": ", ":")));
-        let mut table = TextTable::new(&["<choice", &before, &after, "1?placebos", "<differs"]);
+        let [before, after] = side_heads(sides);
+        let mut table = TextTable::plain([
+            ("choice", true, 0),
+            (before, false, 0),
+            (after, false, 0),
+            ("placebos", false, 1),
+            ("differs", true, 0),
+        ]);
         let is_shown = |one: &&OfClass| one.case.is_none() || one.differs;
         self.classes.iter().filter(is_shown).for_each(|one| table.row(one.row()));
         writeln!(
