@@ -160,6 +160,7 @@ fn is_overloaded(cpu: &CpuState) -> bool {
 
 impl Question for Cpus {
     type Answer = CpusAnswer;
+    const INLINED: bool = true;
 
     fn begin(&mut self, state: &State) {
         for (cpu, _) in state.observed_cpus() {

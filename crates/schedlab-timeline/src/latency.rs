@@ -363,6 +363,7 @@ impl Latency {
 
 impl Question for Latency {
     type Answer = LatencyAnswer;
+    const INLINED: bool = true;
     const QUEUES: bool = false;
 
     #[inline]

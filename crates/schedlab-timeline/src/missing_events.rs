@@ -16,7 +16,7 @@ impl State {
         &mut self,
         cpu: Cpu,
         prev: Pid,
-        see: &mut impl FnMut(&Change, &Self),
+        see: &mut (impl FnMut(&Change, &Self) + ?Sized),
     ) -> Result<TaskId, TaskId> {
         if self.cpus[cpu.index()].occupant != Occupant::Unknown {
             self.disproved(cpu, see);
@@ -42,15 +42,18 @@ impl State {
     }
 
     /// A task about to run here is still taken to run elsewhere: that one ended unseen.
-    #[inline]
-    pub(crate) fn running_elsewhere(&mut self, id: TaskId, see: &mut impl FnMut(&Change, &Self)) {
+    pub(crate) fn running_elsewhere(
+        &mut self,
+        id: TaskId,
+        see: &mut (impl FnMut(&Change, &Self) + ?Sized),
+    ) {
         if let Activity::Running { cpu } = self.tasks[id.index()].activity {
             self.overlap(cpu, see);
         }
     }
 
     #[cold]
-    fn overlap(&mut self, cpu: Cpu, see: &mut impl FnMut(&Change, &Self)) {
+    fn overlap(&mut self, cpu: Cpu, see: &mut (impl FnMut(&Change, &Self) + ?Sized)) {
         self.tally.overlaps += 1;
         self.vacate(cpu, self.now, see);
     }
@@ -73,7 +76,7 @@ impl State {
         logged: Logged,
         what: &What,
         before: Nanos,
-        see: &mut impl FnMut(&Change, &Self),
+        see: &mut (impl FnMut(&Change, &Self) + ?Sized),
     ) {
         let Logged { cpu, by, .. } = logged;
         if !self.tells(by) {
@@ -99,7 +102,11 @@ impl State {
 
     /// Whether the trace tells what the task that comes to a CPU next does there.
     #[cold]
-    pub(crate) fn is_told(&mut self, next: Pid, see: &mut impl FnMut(&Change, &Self)) -> bool {
+    pub(crate) fn is_told(
+        &mut self,
+        next: Pid,
+        see: &mut (impl FnMut(&Change, &Self) + ?Sized),
+    ) -> bool {
         self.tells(next) && (!self.partial || self.stays(next, see))
     }
 
@@ -113,7 +120,7 @@ impl State {
         logged: Logged,
         what: &What,
         before: Nanos,
-        see: &mut impl FnMut(&Change, &Self),
+        see: &mut (impl FnMut(&Change, &Self) + ?Sized),
     ) {
         let Logged { cpu, by, .. } = logged;
         let occupant = self.cpus[cpu.index()].occupant;
@@ -142,7 +149,7 @@ impl State {
 
     /// Whether the task that comes to a CPU next stays there until its own switch away is logged. Where only some are,
     /// nothing is known of the others after this instant.
-    fn stays(&mut self, next: Pid, see: &mut impl FnMut(&Change, &Self)) -> bool {
+    fn stays(&mut self, next: Pid, see: &mut (impl FnMut(&Change, &Self) + ?Sized)) -> bool {
         let id = if next.is_idle() { TaskId::NONE } else { self.living(next) };
         if id.is_some() && self.logs(id) {
             return true;
@@ -165,7 +172,7 @@ impl State {
         id: TaskId,
         wait: Option<Wait>,
         moved: bool,
-        see: &mut impl FnMut(&Change, &Self),
+        see: &mut (impl FnMut(&Change, &Self) + ?Sized),
     ) -> Option<Wait> {
         let Wait { since, why, cpu } = wait?;
         let unseen = moved && !self.cpus[cpu.index()].observed;
@@ -180,7 +187,7 @@ impl State {
     }
 
     /// At the end: who waits on a CPU that logged nothing at all may have run there long ago.
-    pub(crate) fn forget_unseen(&mut self, see: &mut impl FnMut(&Change, &Self)) {
+    pub(crate) fn forget_unseen(&mut self, see: &mut (impl FnMut(&Change, &Self) + ?Sized)) {
         let unseen: Vec<(TaskId, Cpu, bool)> = (0..)
             .map(TaskId)
             .zip(&self.tasks)
@@ -234,7 +241,7 @@ impl State {
     }
 
     /// Another task than the occupant of `cpu` runs there now. The occupant counts until now.
-    fn disproved(&mut self, cpu: Cpu, see: &mut impl FnMut(&Change, &Self)) {
+    fn disproved(&mut self, cpu: Cpu, see: &mut (impl FnMut(&Change, &Self) + ?Sized)) {
         self.tally.contradictions += 1;
         let here = &mut self.cpus[cpu.index()];
         // Some kernels tell no switch away from idle on some CPUs. From now on this CPU counts as unknown, not idle,
@@ -244,7 +251,12 @@ impl State {
     }
 
     #[cold]
-    pub(crate) fn discover(&mut self, cpu: Cpu, by: Pid, see: &mut impl FnMut(&Change, &Self)) {
+    pub(crate) fn discover(
+        &mut self,
+        cpu: Cpu,
+        by: Pid,
+        see: &mut (impl FnMut(&Change, &Self) + ?Sized),
+    ) {
         // A negative pid is a reader's "not known".
         if by.0 < 0 {
             return;
@@ -286,7 +298,7 @@ impl State {
         &mut self,
         cpu: Cpu,
         count: Option<std::num::NonZeroU32>,
-        see: &mut impl FnMut(&Change, &Self),
+        see: &mut (impl FnMut(&Change, &Self) + ?Sized),
     ) {
         let at = self.now;
         self.tally.losses += 1;
@@ -318,7 +330,7 @@ impl State {
         cpu: Cpu,
         online: bool,
         by_another: bool,
-        see: &mut impl FnMut(&Change, &Self),
+        see: &mut (impl FnMut(&Change, &Self) + ?Sized),
     ) {
         if cpu.index() >= self.cpus.len() {
             self.grow(cpu);
@@ -335,7 +347,12 @@ impl State {
     }
 
     /// The occupant of `cpu` is not known any longer. The task that was there is left to the caller.
-    pub(crate) fn vacate(&mut self, cpu: Cpu, at: Nanos, see: &mut impl FnMut(&Change, &Self)) {
+    pub(crate) fn vacate(
+        &mut self,
+        cpu: Cpu,
+        at: Nanos,
+        see: &mut (impl FnMut(&Change, &Self) + ?Sized),
+    ) {
         let here = &mut self.cpus[cpu.index()];
         let was = here.occupant;
         let since = here.since;
@@ -357,7 +374,7 @@ impl State {
         &mut self,
         id: TaskId,
         at: Nanos,
-        see: &mut impl FnMut(&Change, &Self),
+        see: &mut (impl FnMut(&Change, &Self) + ?Sized),
     ) {
         let task = &mut self.tasks[id.index()];
         let was = task.activity;

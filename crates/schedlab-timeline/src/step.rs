@@ -30,8 +30,7 @@ impl State {
     /// Takes in one event and tells `see` every change that it makes, each with the state after it.
     ///
     /// Events must come in order of time; an earlier one is taken to have happened now.
-    #[inline(always)]
-    pub(crate) fn step(&mut self, event: &Event, see: &mut impl FnMut(&Change, &Self)) {
+    pub(crate) fn step(&mut self, event: &Event, see: &mut (impl FnMut(&Change, &Self) + ?Sized)) {
         self.now = self.now.max(event.time);
         let at = self.now;
         let logged = Logged { cpu: event.cpu, by: event.by, context: event.context };
@@ -111,7 +110,6 @@ impl State {
         }
     }
 
-    #[inline]
     fn switch(
         &mut self,
         cpu: Cpu,
@@ -120,7 +118,7 @@ impl State {
         left: Left,
         next: Pid,
         next_prio: Prio,
-        see: &mut impl FnMut(&Change, &Self),
+        see: &mut (impl FnMut(&Change, &Self) + ?Sized),
     ) {
         let at = self.now;
         let idled = prev.is_idle();
@@ -200,14 +198,13 @@ impl State {
 
     /// The occupant of `cpu` leaves. Afterwards the CPU's entry still names it (or `Unknown`, when
     /// it was another than `prev`), but the task itself has moved on.
-    #[inline]
     fn leave(
         &mut self,
         cpu: Cpu,
         prev: Pid,
         prio: Prio,
         left: Left,
-        see: &mut impl FnMut(&Change, &Self),
+        see: &mut (impl FnMut(&Change, &Self) + ?Sized),
     ) -> TaskId {
         let id = match self.cpus[cpu.index()].occupant {
             Occupant::Task(id) if self.tasks[id.index()].pid == prev => id,

@@ -12,7 +12,7 @@ impl State {
         &mut self,
         logged: Logged,
         child: Pid,
-        see: &mut impl FnMut(&Change, &Self),
+        see: &mut (impl FnMut(&Change, &Self) + ?Sized),
     ) {
         let at = self.now;
         let parent = self.cpus[logged.cpu.index()].occupant.task();
@@ -74,7 +74,7 @@ impl State {
         &mut self,
         pid: Pid,
         comm: schedlab_model::Comm,
-        see: &mut impl FnMut(&Change, &Self),
+        see: &mut (impl FnMut(&Change, &Self) + ?Sized),
     ) {
         if pid.is_idle() {
             return;
@@ -92,7 +92,6 @@ impl State {
     }
 
     /// The task that has `pid` and can act; a new one when none is known or the last one is dead.
-    #[inline]
     pub(crate) fn living(&mut self, pid: Pid) -> TaskId {
         let id = self.pids.get(pid);
         if id.is_some() && self.tasks[id.index()].activity != Activity::Dead {

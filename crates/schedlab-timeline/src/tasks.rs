@@ -390,6 +390,7 @@ fn by_waker(wakers: BTreeMap<(bool, TaskId), (u64, Nanos)>) -> Vec<OffCpu> {
 
 impl Question for Tasks {
     type Answer = TasksAnswer;
+    const INLINED: bool = true;
 
     fn wants(&mut self, format: u16, state: &State) -> bool {
         self.listener.wants(format, state)

@@ -317,6 +317,7 @@ fn add_at(times: &mut Vec<u64>, index: u32, ns: u64) {
 
 impl Question for Waiting {
     type Answer = WaitingAnswer;
+    const INLINED: bool = true;
 
     fn begin(&mut self, state: &State) {
         self.since = state.window().start;

@@ -7,14 +7,13 @@ use crate::task::{Activity, TaskId, Why};
 use schedlab_model::{Context, Cpu, Kind, Left, Nanos, Pid, Prio};
 
 impl State {
-    #[inline]
     pub(crate) fn waking(
         &mut self,
         logged: Logged,
         pid: Pid,
         prio: Prio,
         last_cpu: Cpu,
-        see: &mut impl FnMut(&Change, &Self),
+        see: &mut (impl FnMut(&Change, &Self) + ?Sized),
     ) {
         self.name_cpu(last_cpu);
         let id = self.living(pid);
@@ -39,7 +38,6 @@ impl State {
         }
     }
 
-    #[inline]
     pub(crate) fn wakeup(
         &mut self,
         logged: Logged,
@@ -47,7 +45,7 @@ impl State {
         prio: Prio,
         target: Cpu,
         new: bool,
-        see: &mut impl FnMut(&Change, &Self),
+        see: &mut (impl FnMut(&Change, &Self) + ?Sized),
     ) {
         self.name_cpu(target);
         let mut id = self.living(pid);
@@ -83,7 +81,6 @@ impl State {
         self.sight(id, target, see);
     }
 
-    #[inline(always)]
     fn begin_wait(
         &mut self,
         logged: Logged,
@@ -92,7 +89,7 @@ impl State {
         placed: bool,
         why: Why,
         last_cpu: Option<Cpu>,
-        see: &mut impl FnMut(&Change, &Self),
+        see: &mut (impl FnMut(&Change, &Self) + ?Sized),
     ) {
         let at = self.now;
         // The idle task wakes nobody by itself, so that is clear without a context.
@@ -146,7 +143,7 @@ impl State {
         pid: Pid,
         from: Cpu,
         to: Cpu,
-        see: &mut impl FnMut(&Change, &Self),
+        see: &mut (impl FnMut(&Change, &Self) + ?Sized),
     ) {
         self.name_cpu(from);
         self.name_cpu(to);
@@ -207,7 +204,12 @@ impl State {
 
     /// A task that waits on a CPU which the trace does not cover is out of sight.
     #[inline(always)]
-    pub(crate) fn sight(&mut self, id: TaskId, cpu: Cpu, see: &mut impl FnMut(&Change, &Self)) {
+    pub(crate) fn sight(
+        &mut self,
+        id: TaskId,
+        cpu: Cpu,
+        see: &mut (impl FnMut(&Change, &Self) + ?Sized),
+    ) {
         // Where the trace does not say which CPUs it covers, this one may still log something.
         if !self.observed.is_empty() && !self.sees(cpu) {
             self.out_of_sight(id, cpu, self.now, see);
@@ -235,7 +237,7 @@ impl State {
         id: TaskId,
         cpu: Cpu,
         at: Nanos,
-        see: &mut impl FnMut(&Change, &Self),
+        see: &mut (impl FnMut(&Change, &Self) + ?Sized),
     ) {
         self.tally.out_of_sight += 1;
         self.unlink(id, cpu);
