@@ -43,7 +43,9 @@ pub fn csv(runs: &[StoredRun]) -> String {
     let csv = Csv::new(&columns, false);
     let mut text = csv.head();
     for run in runs {
-        text.extend(run.figures.iter().map(|figure| csv.line(&Line { run, figure })));
+        for figure in &run.figures {
+            csv.line(&Line { run, figure }, &mut text);
+        }
     }
     text
 }

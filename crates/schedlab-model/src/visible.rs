@@ -15,6 +15,10 @@ pub fn visible(text: &str) -> Cow<'_, str> {
 /// As [`visible`], but the control characters in `kept` stay as they are.
 #[must_use]
 pub fn visible_but<'a>(text: &'a str, kept: &[char]) -> Cow<'a, str> {
+    // All of nearly every text: a loop over bytes is several times as fast as one over characters.
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        return Cow::Borrowed(text);
+    }
     let hidden = |c: char| acts(c) && !kept.contains(&c);
     if !text.contains(hidden) {
         return Cow::Borrowed(text);

@@ -2,6 +2,7 @@
 
 use super::{Cell, Column, Head, Kind, Rows};
 use crate::{Nanos, as_text};
+use std::fmt::{Display, Write};
 
 impl<R> Rows<'_, R> {
     /// A line with the names, and a line for each row. Unknown is empty; several in a cell have spaces between them, of
@@ -9,7 +10,11 @@ impl<R> Rows<'_, R> {
     #[must_use]
     pub fn csv(&self, raw: bool) -> String {
         let csv = Csv { columns: &self.columns, origin: self.origin, raw };
-        self.rows.iter().map(|row| csv.line(row)).fold(csv.head(), |text, line| text + &line)
+        let mut text = csv.head();
+        for row in self.rows {
+            csv.line(row, &mut text);
+        }
+        text
     }
 }
 
@@ -29,37 +34,42 @@ impl<'a, R> Csv<'a, R> {
         Self { columns, origin: Nanos::ZERO, raw }
     }
 
-    fn cell(&self, kind: &Kind, of: &Cell<'_>) -> String {
+    fn cell(&self, kind: &Kind, of: &Cell<'_>, text: &mut String) {
         match (of, kind) {
-            (Cell::Unknown, _) => String::new(),
-            (Cell::Whole(at), Kind::Point) => at.saturating_sub(self.origin.0).to_string(),
-            (Cell::Whole(number), _) => number.to_string(),
-            (Cell::Signed(number), _) => number.to_string(),
+            (Cell::Whole(at), Kind::Point) => push(text, at.saturating_sub(self.origin.0)),
+            (Cell::Whole(number), _) => push(text, number),
+            (Cell::Signed(number), _) => push(text, number),
             // As JSON spells it.
             (Cell::Real(number), _) if number.is_finite() => {
-                serde_json::to_string(number).unwrap_or_default()
+                text.push_str(&serde_json::to_string(number).unwrap_or_default());
             }
-            (Cell::Real(_), _) => String::new(),
-            (Cell::Flag(flag), _) => flag.to_string(),
-            (Cell::Text(text), _) if self.raw => quoted(text),
-            (Cell::Text(text), _) => quoted(&as_text(text)),
+            (Cell::Flag(flag), _) => push(text, flag),
+            (Cell::Text(words), _) if self.raw => quoted(words, text),
+            (Cell::Text(words), _) => quoted(&as_text(words), text),
             (Cell::List(rows), Kind::Rows(heads)) => {
-                let rows: Vec<String> = rows.iter().map(|row| self.numbers(heads, row)).collect();
-                rows.join(" ")
+                for (index, row) in rows.iter().enumerate() {
+                    text.push_str(if index > 0 { " " } else { "" });
+                    self.numbers(heads, row, text);
+                }
             }
             (Cell::List(cells), Kind::List(kind)) => {
-                let cells: Vec<String> = cells.iter().map(|one| self.cell(kind, one)).collect();
-                cells.join(" ")
+                for (index, one) in cells.iter().enumerate() {
+                    text.push_str(if index > 0 { " " } else { "" });
+                    self.cell(kind, one, text);
+                }
             }
-            (Cell::List(_), _) => String::new(),
+            (Cell::Unknown | Cell::Real(_) | Cell::List(_), _) => {}
         }
     }
 
     /// The numbers of a row in a cell: texts may hold what stands between them.
-    fn numbers(&self, heads: &[Head], row: &Cell<'_>) -> String {
-        let Cell::List(cells) = row else { return String::new() };
+    fn numbers(&self, heads: &[Head], row: &Cell<'_>, text: &mut String) {
+        let Cell::List(cells) = row else { return };
         let cells = heads.iter().zip(cells).filter(|(head, _)| !matches!(head.kind, Kind::Text));
-        cells.map(|(head, one)| self.cell(&head.kind, one)).collect::<Vec<_>>().join(":")
+        for (index, (head, one)) in cells.enumerate() {
+            text.push_str(if index > 0 { ":" } else { "" });
+            self.cell(&head.kind, one, text);
+        }
     }
 
     fn columns(&self) -> impl Iterator<Item = &'a Column<R>> {
@@ -69,32 +79,44 @@ impl<'a, R> Csv<'a, R> {
     /// The line with the names.
     #[must_use]
     pub fn head(&self) -> String {
-        let mut names = Vec::new();
+        let mut text = String::new();
         for head in self.columns().map(|column| &column.head) {
-            names.push(quoted(&head.name));
-            names.extend(head.bounded.then(|| quoted(&format!("{}_bound", head.name))));
+            text.push_str(if text.is_empty() { "" } else { "," });
+            quoted(&head.name, &mut text);
+            if head.bounded {
+                text.push(',');
+                quoted(&format!("{}_bound", head.name), &mut text);
+            }
         }
-        names.join(",") + "\n"
+        text + "\n"
     }
 
-    /// The cells of a row, separated by commas, with the line end.
-    #[must_use]
-    pub fn line(&self, row: &R) -> String {
-        let mut cells = Vec::new();
-        for column in self.columns() {
+    /// Adds the cells of a row, separated by commas, with the line end.
+    pub fn line(&self, row: &R, text: &mut String) {
+        for (index, column) in self.columns().enumerate() {
+            text.push_str(if index > 0 { "," } else { "" });
             let value = column.value(row);
-            cells.push(self.cell(&column.head.kind, &value.cell));
-            cells.extend(column.head.bounded.then(|| value.bound.word().unwrap_or_default()));
+            self.cell(&column.head.kind, &value.cell, text);
+            if column.head.bounded {
+                text.push(',');
+                text.push_str(&value.bound.word().unwrap_or_default());
+            }
         }
-        cells.join(",") + "\n"
+        text.push('\n');
     }
 }
 
-/// A text as a cell.
-fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
+fn push(text: &mut String, number: impl Display) {
+    write!(text, "{number}").expect("a String takes all");
+}
+
+/// Adds a text as a cell.
+fn quoted(words: &str, text: &mut String) {
+    if words.contains([',', '"', '\n', '\r']) {
+        text.push('"');
+        text.push_str(&words.replace('"', "\"\""));
+        text.push('"');
     } else {
-        text.to_owned()
+        text.push_str(words);
     }
 }

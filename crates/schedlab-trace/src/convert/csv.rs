@@ -18,11 +18,19 @@ pub(super) struct Csv<W: Write> {
     others: u64,
     /// Of the next event.
     arguments: Option<String>,
+    line: String,
 }
 
 impl<W: Write> Csv<W> {
     pub(super) fn new(out: W, raw: bool) -> Self {
-        Self { out, columns: EventRow::columns(), raw, others: 0, arguments: None }
+        Self {
+            out,
+            columns: EventRow::columns(),
+            raw,
+            others: 0,
+            arguments: None,
+            line: String::new(),
+        }
     }
 }
 
@@ -36,9 +44,11 @@ impl<W: Write> EventSink for Csv<W> {
         let other = matches!(event.what, What::Other { .. });
         self.others += u64::from(other && arguments.is_none());
         let row = EventRow::of(event, names, info, arguments);
-        let line = table::Csv::new(&self.columns, self.raw).line(&row);
+        self.line.clear();
+        table::Csv::new(&self.columns, self.raw).line(&row, &mut self.line);
         // Names may hold anything, also the end of a line.
-        writeln!(self.out, "{}", visible(line.trim_end_matches('\n')))
+        self.out.write_all(visible(self.line.trim_end_matches('\n')).as_bytes())?;
+        self.out.write_all(b"\n")
     }
 
     fn arguments(&mut self, text: &str) {

@@ -271,7 +271,7 @@ fn csv(option: &str, rows: &[Row]) -> String {
     let mut text = csv.head();
     for row in rows {
         for (index, run) in row.runs.iter().enumerate() {
-            text += &csv.line(&OfRun { row, index, run });
+            csv.line(&OfRun { row, index, run }, &mut text);
         }
     }
     text

@@ -291,7 +291,7 @@ pub(super) fn csv(measured: &Measured, percents: &[f64]) -> String {
     let csv = Csv::new(&columns, false);
     let mut text = csv.head();
     let mut line = |metric: &str, of: &str, unit: Unit, value: f64| {
-        text += &csv.line(&Line { metric: metric.into(), of: of.into(), unit, value });
+        csv.line(&Line { metric: metric.into(), of: of.into(), unit, value }, &mut text);
     };
     for figure in &measured.figures {
         line(&figure.metric.name, &figure.of, figure.metric.unit, figure.value);
