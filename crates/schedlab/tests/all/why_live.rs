@@ -196,13 +196,25 @@ impl Load {
     }
 }
 
-impl Drop for Load {
-    fn drop(&mut self) {
+impl Load {
+    fn kill(&self) {
         // Its session is its own.
         let group = format!("-{}", self.0.id());
         let _ = Command::new("kill").args(["-KILL", "--", &group]).output();
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.kill();
         let _ = self.0.wait();
     }
+}
+
+/// All together: a task that is killed must run to end, for which one that starves would wait until the others are gone.
+fn end(loads: Vec<Load>) {
+    loads.iter().for_each(Load::kill);
+    drop(loads);
 }
 
 /// The first screen about the victim, in one line.
@@ -231,7 +243,7 @@ fn screen(fault: &Fault, groups: &mut Groups) -> String {
     record.args(["record", "--time", "2s", "-o", "x.dat"]).current_dir(dir.path());
     let output = record.output().expect("chrt starts");
     assert!(output.status.success(), "{}: {output:?}", fault.name);
-    drop(loads);
+    end(loads);
     let text = run(&["why", "x.dat", "--comm", fault.victim]);
     let lines: Vec<&str> = text.lines().take(25).collect();
     lines.join(" ").split_whitespace().collect::<Vec<_>>().join(" ")
@@ -297,7 +309,7 @@ fn a_task_that_never_runs_in_a_recording_is_told() {
     let output = record.args(["record", "--time", "500ms", "-o"]).arg(&file).output();
     let output = output.expect("chrt starts");
     assert!(output.status.success(), "{output:?}");
-    drop(loads);
+    end(loads);
     let mut ask = Command::new(env!("CARGO_BIN_EXE_schedlab"));
     let output = ask.args(["why", "--json", "--comm", "janitor"]).arg(&file).output();
     let told = output.expect("the built command starts").stdout;
