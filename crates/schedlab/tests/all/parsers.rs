@@ -4,7 +4,7 @@
 //! A rule finds what it finds as often as it should, its values are numbers, and where the same run
 //! wrote JSON, the numbers are those.
 
-use regex::Regex;
+use regex_lite::Regex;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;

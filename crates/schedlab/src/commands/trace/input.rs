@@ -230,7 +230,7 @@ pub(crate) struct Selection {
     comm: Vec<String>,
     /// Use only tasks whose name matches this regular expression
     #[arg(long, value_name = "REGEX")]
-    regex: Option<regex::Regex>,
+    regex: Option<regex_lite::Regex>,
     /// Use only tasks in this control group and the groups below it: a path, or the name of a container or
     /// systemd unit (repeatable)
     #[arg(long, value_name = "GROUP")]
@@ -241,7 +241,7 @@ impl Selection {
     /// Tasks with one of these names, whose name matches, or in one of these control groups.
     pub(crate) const fn named(
         comm: Vec<String>,
-        regex: Option<regex::Regex>,
+        regex: Option<regex_lite::Regex>,
         cgroup: Vec<String>,
     ) -> Self {
         Self { pid: Vec::new(), comm, regex, cgroup }

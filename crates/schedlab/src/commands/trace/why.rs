@@ -59,7 +59,7 @@ pub(crate) struct Args {
     comm: Vec<String>,
     /// Use only tasks whose name matches this regular expression
     #[arg(long, value_name = "REGEX", conflicts_with = "pid")]
-    regex: Option<regex::Regex>,
+    regex: Option<regex_lite::Regex>,
     /// Use only tasks in this control group and the groups below it: a path, or the name of a container or
     /// systemd unit (repeatable)
     #[arg(long, value_name = "GROUP", conflicts_with = "pid")]
