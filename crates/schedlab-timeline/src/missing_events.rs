@@ -42,6 +42,7 @@ impl State {
     }
 
     /// A task about to run here is still taken to run elsewhere: that one ended unseen.
+    #[inline]
     pub(crate) fn running_elsewhere(
         &mut self,
         id: TaskId,

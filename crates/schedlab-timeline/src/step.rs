@@ -110,6 +110,7 @@ impl State {
         }
     }
 
+    #[inline]
     fn switch(
         &mut self,
         cpu: Cpu,
@@ -198,6 +199,7 @@ impl State {
 
     /// The occupant of `cpu` leaves. Afterwards the CPU's entry still names it (or `Unknown`, when
     /// it was another than `prev`), but the task itself has moved on.
+    #[inline]
     fn leave(
         &mut self,
         cpu: Cpu,

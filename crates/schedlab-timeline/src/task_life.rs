@@ -92,6 +92,7 @@ impl State {
     }
 
     /// The task that has `pid` and can act; a new one when none is known or the last one is dead.
+    #[inline]
     pub(crate) fn living(&mut self, pid: Pid) -> TaskId {
         let id = self.pids.get(pid);
         if id.is_some() && self.tasks[id.index()].activity != Activity::Dead {

@@ -7,6 +7,7 @@ use crate::task::{Activity, TaskId, Why};
 use schedlab_model::{Context, Cpu, Kind, Left, Nanos, Pid, Prio};
 
 impl State {
+    #[inline]
     pub(crate) fn waking(
         &mut self,
         logged: Logged,
@@ -38,6 +39,7 @@ impl State {
         }
     }
 
+    #[inline]
     pub(crate) fn wakeup(
         &mut self,
         logged: Logged,
@@ -81,6 +83,7 @@ impl State {
         self.sight(id, target, see);
     }
 
+    #[inline(always)]
     fn begin_wait(
         &mut self,
         logged: Logged,
