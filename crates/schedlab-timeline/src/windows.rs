@@ -11,7 +11,7 @@ use crate::question::{OtherEvent, Pass, Question, Reply};
 use crate::state::{State, Tally};
 use crate::task::{Activity, TaskId};
 use crate::throttling::{Throttling, ThrottlingAnswer};
-use schedlab_model::{Event, Nanos, Span, TraceInfo, What};
+use schedlab_model::{Event, EventSink as _, Nanos, Span, TraceInfo, What};
 use std::borrow::Cow;
 
 /// Gives the arguments of an event by its index in the batch.
@@ -72,7 +72,7 @@ impl Windows {
         let state = std::mem::replace(&mut self.state, nothing());
         let mut pass = Pass::from(state, question);
         for event in events {
-            pass.state.step(event, &mut |change, state| pass.question.see(change, state));
+            pass.take(event);
         }
         self.state = pass.state.clone();
         self.state.window = Span::new(end, end);

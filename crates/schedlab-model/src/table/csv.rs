@@ -48,13 +48,13 @@ impl<'a, R> Csv<'a, R> {
             (Cell::Text(words), _) => quoted(&as_text(words), text),
             (Cell::List(rows), Kind::Rows(heads)) => {
                 for (index, row) in rows.iter().enumerate() {
-                    text.push_str(if index > 0 { " " } else { "" });
+                    text.push_str(before(index, " "));
                     self.numbers(heads, row, text);
                 }
             }
             (Cell::List(cells), Kind::List(kind)) => {
                 for (index, one) in cells.iter().enumerate() {
-                    text.push_str(if index > 0 { " " } else { "" });
+                    text.push_str(before(index, " "));
                     self.cell(kind, one, text);
                 }
             }
@@ -67,7 +67,7 @@ impl<'a, R> Csv<'a, R> {
         let Cell::List(cells) = row else { return };
         let cells = heads.iter().zip(cells).filter(|(head, _)| !matches!(head.kind, Kind::Text));
         for (index, (head, one)) in cells.enumerate() {
-            text.push_str(if index > 0 { ":" } else { "" });
+            text.push_str(before(index, ":"));
             self.cell(&head.kind, one, text);
         }
     }
@@ -80,8 +80,8 @@ impl<'a, R> Csv<'a, R> {
     #[must_use]
     pub fn head(&self) -> String {
         let mut text = String::new();
-        for head in self.columns().map(|column| &column.head) {
-            text.push_str(if text.is_empty() { "" } else { "," });
+        for (index, head) in self.columns().map(|column| &column.head).enumerate() {
+            text.push_str(before(index, ","));
             quoted(&head.name, &mut text);
             if head.bounded {
                 text.push(',');
@@ -94,7 +94,7 @@ impl<'a, R> Csv<'a, R> {
     /// Adds the cells of a row, separated by commas, with the line end.
     pub fn line(&self, row: &R, text: &mut String) {
         for (index, column) in self.columns().enumerate() {
-            text.push_str(if index > 0 { "," } else { "" });
+            text.push_str(before(index, ","));
             let value = column.value(row);
             self.cell(&column.head.kind, &value.cell, text);
             if column.head.bounded {
@@ -106,8 +106,13 @@ impl<'a, R> Csv<'a, R> {
     }
 }
 
-fn push(text: &mut String, number: impl Display) {
-    write!(text, "{number}").expect("a String takes all");
+/// What stands before the item with this index.
+const fn before(index: usize, separator: &str) -> &str {
+    if index > 0 { separator } else { "" }
+}
+
+fn push(text: &mut String, value: impl Display) {
+    write!(text, "{value}").expect("a String takes all");
 }
 
 /// Adds a text as a cell.

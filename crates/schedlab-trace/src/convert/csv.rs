@@ -18,6 +18,7 @@ pub(super) struct Csv<W: Write> {
     others: u64,
     /// Of the next event.
     arguments: Option<String>,
+    /// The line at hand; its memory is used again.
     line: String,
 }
 

@@ -194,9 +194,7 @@ impl Load {
         let child = shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         Self(child.expect("a shell starts"))
     }
-}
 
-impl Load {
     fn kill(&self) {
         // Its session is its own.
         let group = format!("-{}", self.0.id());
@@ -211,7 +209,8 @@ impl Drop for Load {
     }
 }
 
-/// All together: a task that is killed must run to end, for which one that starves would wait until the others are gone.
+/// Kills all before it waits for any: a killed task must run once more to end, and one that starves cannot until the others
+/// are gone.
 fn end(loads: Vec<Load>) {
     loads.iter().for_each(Load::kill);
     drop(loads);
