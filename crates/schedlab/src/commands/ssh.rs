@@ -37,6 +37,24 @@ const LINE_MAX: u64 = 8 << 10;
 const END: &str = "\nschedlab exit ";
 const END_LENGTH: usize = END.len() + 4;
 
+/// How a host is reached, and what goes there.
+pub(crate) struct Way<'w> {
+    /// The command that calls ssh, with options.
+    pub(crate) ssh: &'w str,
+    /// The program to put there; without one this program goes there, unless its version is there.
+    pub(crate) binary: Option<&'w Path>,
+    /// Whether the connection that keeps the folder ends with Ctrl-C, as all of the terminal's group do.
+    pub(crate) ends_with_ctrl_c: bool,
+}
+
+impl Ssh {
+    /// Goes to the host. Ctrl-C is for this process alone: it asks the program there to stop.
+    pub(crate) fn reach(&self, host: &str) -> anyhow::Result<RemoteHost> {
+        let binary = self.binary.as_deref();
+        RemoteHost::of(&Way { ssh: &self.ssh_command, binary, ends_with_ctrl_c: false }, host)
+    }
+}
+
 /// A name that ssh takes for a host.
 pub(crate) fn host(name: &str) -> Result<String, String> {
     match name.is_empty() || name.starts_with('-') {
@@ -48,7 +66,7 @@ pub(crate) fn host(name: &str) -> Result<String, String> {
 pub(crate) use schedlab_model::shell_word as quoted;
 
 /// A shell's script on a host; `words` call ssh, which ends with this process: then the host ends what runs there.
-pub(crate) fn there<S: AsRef<OsStr>>(words: &[S], host: &str, script: &str) -> Command {
+fn there<S: AsRef<OsStr>>(words: &[S], host: &str, script: &str) -> Command {
     let mut command = Command::new(words.first().map_or(OsStr::new("ssh"), AsRef::as_ref));
     // Any shell that the user has there.
     let script = format!("sh -c {}", quoted(script));
@@ -108,33 +126,34 @@ pub(crate) struct Printed {
 
 impl RemoteHost {
     /// Goes to the host, and puts the program there if the same version is not.
-    pub(crate) fn of(ssh: &Ssh, host: &str) -> anyhow::Result<Self> {
-        let mut words: Vec<String> =
-            ssh.ssh_command.split_whitespace().map(str::to_owned).collect();
+    pub(crate) fn of(way: &Way<'_>, host: &str) -> anyhow::Result<Self> {
+        let mut words: Vec<String> = way.ssh.split_whitespace().map(str::to_owned).collect();
         ensure!(!words.is_empty(), "--ssh-command: give a command, such as ssh");
         // A connection that is dead ends in a minute.
         let alive = ["-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=4"];
         words.extend(alive.map(str::to_owned));
-        let binary = match &ssh.binary {
-            Some(binary) => binary.clone(),
+        let binary = match way.binary {
+            Some(binary) => binary.to_owned(),
             None => process::this_program().context("this program's file")?,
         };
         let file = File::open(&binary).with_context(|| binary.display().to_string())?;
-        let version = match ssh.binary {
+        let version = match way.binary {
             Some(_) => String::new(),
             None => format!("schedlab {}", env!("CARGO_PKG_VERSION")),
         };
         let script = keeper(file.metadata()?.len(), &version);
         let mut command = there(&words, host, &script);
-        // Ctrl-C is for this process alone.
-        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
+        if !way.ends_with_ctrl_c {
+            command.process_group(0);
+        }
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut keeper = command.spawn().with_context(|| words.join(" "))?;
         let lines = keeper.stdin.take();
         let mut said = BufReader::new(keeper.stdout.take().context("the output of ssh")?);
         let folder = String::new();
         let program = String::new();
         let mut remote = Self { words, host: host.to_owned(), keeper, lines, folder, program };
-        remote.arrive(&mut said, file, ssh.binary.is_some())?;
+        remote.arrive(&mut said, file, way.binary.is_some())?;
         Ok(remote)
     }
 
@@ -172,18 +191,37 @@ impl RemoteHost {
     }
 
     /// Starts a script there whose output is read here.
-    fn piped(&self, script: &str) -> anyhow::Result<(Child, ChildStdout)> {
+    pub(crate) fn piped(
+        &self,
+        script: &str,
+        stderr: Stdio,
+    ) -> anyhow::Result<(Child, ChildStdout)> {
         let mut command = there(&self.words, &self.host, script);
-        let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
+        command.stdin(Stdio::null()).stderr(stderr);
+        let command = command.stdout(Stdio::piped()).process_group(0);
         let mut child = command.spawn().with_context(|| self.words.join(" "))?;
         let from = child.stdout.take().context("the output of ssh")?;
         Ok((child, from))
     }
 
+    /// Runs a script there with this as its standard input; what it prints.
+    pub(crate) fn send(&self, script: &str, input: Stdio) -> anyhow::Result<String> {
+        let mut command = there(&self.words, &self.host, script);
+        let output = command.stdin(input).output().with_context(|| self.words.join(" "))?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "{}: {}", self.host, said.trim().escape_debug());
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// The folder there, as a word of a shell.
+    pub(crate) fn folder(&self) -> String {
+        quoted(&self.folder)
+    }
+
     /// The script that runs the program in the folder.
-    fn script(&self, words: &[String]) -> String {
-        let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
-        let folder = quoted(&self.folder);
+    pub(crate) fn script(&self, words: &[impl AsRef<str>]) -> String {
+        let words: Vec<String> = words.iter().map(|word| quoted(word.as_ref())).collect();
+        let folder = self.folder();
         let program = quoted(&self.program);
         let colours = std::env::var("NO_COLOR").unwrap_or_default();
         format!(
@@ -221,7 +259,7 @@ impl RemoteHost {
     ) -> anyhow::Result<Printed> {
         let script = self.script(words);
         let script = format!("sh -c {}; printf '{END}%03d\\n' $?", quoted(&script));
-        let (mut child, from) = self.piped(&script)?;
+        let (mut child, from) = self.piped(&script, Stdio::inherit())?;
         let copy = std::thread::Builder::new().spawn(move || copied(from, to))?;
         self.wait(&mut child, signals)?;
         let copied = copy.join().ok().context("copying what the host sent")??;
@@ -250,23 +288,16 @@ impl RemoteHost {
 
     /// The names in its folder.
     pub(crate) fn names(&self) -> anyhow::Result<Vec<String>> {
-        let script = format!("ls -1 {}", quoted(&self.folder));
-        let output = there(&self.words, &self.host, &script).stdin(Stdio::null()).output()?;
-        ensure!(
-            output.status.success(),
-            "{}: {}",
-            self.host,
-            String::from_utf8_lossy(&output.stderr).trim().escape_debug()
-        );
-        Ok(String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect())
+        let listed = self.send(&format!("ls -1 {}", self.folder()), Stdio::null())?;
+        Ok(listed.lines().map(str::to_owned).collect())
     }
 
     /// Fetches a file of its folder.
     pub(crate) fn fetch(&self, name: &str, to: &Path) -> anyhow::Result<()> {
         let mut file =
             NewFile::create(to).with_context(|| format!("cannot write {}", to.display()))?;
-        let script = format!("cat {}/{}", quoted(&self.folder), quoted(name));
-        let (mut child, mut from) = self.piped(&script)?;
+        let script = format!("cat {}/{}", self.folder(), quoted(name));
+        let (mut child, mut from) = self.piped(&script, Stdio::inherit())?;
         io::copy(&mut from, &mut file)?;
         ensure!(child.wait()?.success(), "{}: {name} did not come", self.host);
         file.keep().with_context(|| format!("cannot write {}", to.display()))

@@ -1,14 +1,12 @@
 //! Runs on other hosts through the system's ssh.
 //!
-//! Each host gets the program in a new folder under its temporary folder. A thread for each host takes some of the runs
-//! that are left, sends them as a plan of their own, and fetches what was done. So a host that disappears takes these
-//! runs with it, which another host does. If this program disappears, the host sees its standard input end, stops its
-//! work and removes the folder.
+//! A thread for each host takes some of the runs that are left, sends them as a plan of their own, and fetches what was
+//! done. So a host that disappears takes these runs with it, which another host does.
 
 use super::{ToFreeze, UsageError, quoted};
 use crate::commands::result_file::save;
-use crate::commands::ssh::{host, there};
-use anyhow::{Context as _, bail, ensure};
+use crate::commands::ssh::{RemoteHost, Way, host};
+use anyhow::{Context as _, ensure};
 use schedlab_experiment::frozen::Frozen;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -56,7 +54,8 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let signals = schedlab_sys::signal::catch().context("catching Ctrl-C")?;
     let stop = || signals.caught().is_some();
-    let is_whole = perform(&frozen, &args.hosts, &args.ssh_command, &binary, &stop)?;
+    let way = Way { ssh: &args.ssh_command, binary: Some(&binary), ends_with_ctrl_c: true };
+    let is_whole = perform(&frozen, &args.hosts, &way, &stop)?;
     let told = super::gather(&frozen, std::slice::from_ref(&planned.folder), &planned.results)?;
     Ok(match is_whole && told.is_whole() {
         true => ExitCode::SUCCESS,
@@ -135,7 +134,7 @@ impl Queue {
 /// A host under its name for ssh.
 struct Host<'h> {
     name: &'h str,
-    ssh: Vec<&'h str>,
+    way: &'h Way<'h>,
     frozen: &'h Frozen,
     /// The name of its folders here.
     file_name: String,
@@ -148,15 +147,14 @@ struct Host<'h> {
 fn perform(
     frozen: &Frozen,
     hosts: &[String],
-    command: &str,
-    binary: &Path,
+    way: &Way<'_>,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> anyhow::Result<bool> {
     let host = |name| -> anyhow::Result<Host<'_>> {
         let file_name = file_name(name);
         let notes = frozen.folder.join("hosts").join(&file_name);
         fs::create_dir_all(&notes).with_context(|| notes.display().to_string())?;
-        Ok(Host { name, ssh: command.split_whitespace().collect(), frozen, file_name, notes, stop })
+        Ok(Host { name, way, frozen, file_name, notes, stop })
     };
     let hosts: Vec<Host<'_>> = hosts.iter().map(|name| host(name)).collect::<Result<_, _>>()?;
     let units = frozen.plan.units();
@@ -173,7 +171,7 @@ fn perform(
         for (at, host) in hosts.iter().enumerate() {
             let queue = &queues[at % queues.len()];
             let life = move || {
-                if let Err(error) = host.life(queue, binary) {
+                if let Err(error) = host.life(queue) {
                     let _ = writeln!(crate::output::stderr(), "schedlab: {}: {error:#}", host.name);
                 }
             };
@@ -193,25 +191,24 @@ impl Host<'_> {
     }
 
     /// Takes runs until none is left, the host fails, or the user stops.
-    fn life(&self, queue: &Queue, binary: &Path) -> anyhow::Result<()> {
+    fn life(&self, queue: &Queue) -> anyhow::Result<()> {
         if queue.locked().0.is_empty() {
             return Ok(());
         }
-        let folder = self.prepare(binary)?;
-        let done = self.parts(queue, &folder);
-        let removed = self.ask(&format!("rm -rf {}", quoted(&folder)));
-        done?;
-        removed.map(drop)
+        let remote = RemoteHost::of(self.way, self.name)?;
+        let told = remote.send(&remote.script(&["doctor", "--json"]), Stdio::null())?;
+        save(&self.notes.join("doctor.json"), told)?;
+        self.parts(queue, &remote)
     }
 
-    fn parts(&self, queue: &Queue, folder: &str) -> anyhow::Result<()> {
+    fn parts(&self, queue: &Queue, remote: &RemoteHost) -> anyhow::Result<()> {
         while !(self.stop)() {
             let Some(units) = queue.take() else { break };
             if units.is_empty() {
                 std::thread::sleep(LOOK);
                 continue;
             }
-            let done = self.part(&units, folder);
+            let done = self.part(&units, remote);
             let is_done = matches!(done, Ok(true));
             queue.put_back(if is_done { Vec::new() } else { units });
             if !is_done {
@@ -222,33 +219,22 @@ impl Host<'_> {
     }
 
     /// Does some runs there and fetches them; `false` where the user stopped it.
-    fn part(&self, units: &[Vec<usize>], folder: &str) -> anyhow::Result<bool> {
+    fn part(&self, units: &[Vec<usize>], remote: &RemoteHost) -> anyhow::Result<bool> {
         let runs: usize = units.iter().map(Vec::len).sum();
         writeln!(crate::output::stderr(), "{}: {runs} runs", self.name)?;
-        self.send_plan(units, folder)?;
-        let there = quoted(folder);
-        // The end of the standard input says that nobody waits for the runs any more.
+        self.send_plan(units, remote)?;
+        let work = remote.script(&["cluster", "work", "frozen", "--name", "here"]);
         let script = format!(
-            "exec 3<&0\n\
-             {there}/schedlab cluster work {there}/frozen --name here </dev/null >/dev/null 3<&- &\n\
-             work=$!\n\
-             {{ read -r end <&3; : >{there}/left; kill $work; }} >/dev/null 2>&1 &\n\
-             look=$!\nwait $work\ncode=$?\n\
-             if [ -e {there}/left ]; then rm -rf {there}; exit $code; fi\n\
-             kill $look 2>/dev/null\n\
-             tar -cf - -C {there}/frozen/workers/here runs\nexit $code"
+            "sh -c {} >/dev/null; code=$?; tar -cf - -C {}/frozen/workers/here runs; exit $code",
+            quoted(&work),
+            remote.folder()
         );
         let incoming = self.empty("incoming")?;
-        let mut child = self.ssh(&script);
-        let child = child.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(self.log()?);
-        let mut child = child.spawn().with_context(|| self.ssh.join(" "))?;
-        let open = child.stdin.take();
+        let (mut child, stream) = remote.piped(&script, self.log()?.into())?;
         let mut unpack = Command::new("tar");
         unpack.args(["-xf", "-", "--no-same-owner", "-C"]).arg(&incoming);
-        let stream = child.stdout.take().context("the output of ssh")?;
         let mut unpack = unpack.stdin(stream).stderr(self.log()?).spawn().context("tar")?;
         let code = self.wait(&mut child);
-        drop(open);
         let unpacked = unpack.wait()?;
         let Some(code) = code? else { return Ok(false) };
         // With 1, some runs failed; the others are there.
@@ -265,16 +251,16 @@ impl Host<'_> {
     }
 
     /// Sends some runs as a plan of their own.
-    fn send_plan(&self, units: &[Vec<usize>], folder: &str) -> anyhow::Result<()> {
+    fn send_plan(&self, units: &[Vec<usize>], remote: &RemoteHost) -> anyhow::Result<()> {
         let part = self.empty("part")?;
         self.frozen.write_part(units, &part)?;
         let mut pack = Command::new("tar");
         pack.args(["-cf", "-", "-C"]).arg(&part).arg(".").stdout(Stdio::piped());
         let mut pack = pack.stderr(self.log()?).spawn().context("tar")?;
         let stream = pack.stdout.take().context("the output of tar")?;
-        let there = quoted(folder) + "/frozen";
+        let there = remote.folder() + "/frozen";
         let script = format!("rm -rf {there} && mkdir {there} && tar -xf - -C {there}");
-        self.send(&script, stream.into())?;
+        remote.send(&script, stream.into())?;
         ensure!(pack.wait()?.success(), "tar failed: see {}", self.log_path().display());
         Ok(())
     }
@@ -315,43 +301,6 @@ impl Host<'_> {
             }
             std::thread::sleep(LOOK);
         }
-    }
-
-    /// Copies the program, and asks doctor. Returns the folder.
-    fn prepare(&self, binary: &Path) -> anyhow::Result<String> {
-        let folder = self.ask("mktemp -d")?;
-        let folder = folder.trim_end().to_owned();
-        ensure!(
-            folder.starts_with('/') && !folder.contains('\n'),
-            "mktemp -d there printed no folder"
-        );
-        let there = quoted(&folder);
-        let file = File::open(binary).with_context(|| binary.display().to_string())?;
-        self.send(&format!("cat >{there}/schedlab && chmod 755 {there}/schedlab"), file.into())?;
-        let told = self.ask(&format!("{there}/schedlab doctor --json")).context(
-            "the program does not run there: give a static one with --binary (docs/machines.md)",
-        )?;
-        let path = self.notes.join("doctor.json");
-        save(&path, told)?;
-        Ok(folder)
-    }
-
-    /// What a script prints there.
-    fn ask(&self, script: &str) -> anyhow::Result<String> {
-        self.send(script, Stdio::null())
-    }
-
-    /// Runs a script there with this as its standard input; what it prints.
-    fn send(&self, script: &str, input: Stdio) -> anyhow::Result<String> {
-        let out = self.ssh(script).stdin(input).output().with_context(|| self.ssh.join(" "))?;
-        if !out.status.success() {
-            bail!("{}", String::from_utf8_lossy(&out.stderr).trim().escape_debug());
-        }
-        Ok(String::from_utf8_lossy(&out.stdout).into_owned())
-    }
-
-    fn ssh(&self, script: &str) -> Command {
-        there(&self.ssh, self.name, script)
     }
 
     fn log_path(&self) -> PathBuf {

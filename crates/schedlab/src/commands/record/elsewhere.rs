@@ -1,7 +1,7 @@
 //! `record --ssh`: the recording is made on another host, and its trace is written here.
 
 use super::{Args, note, refuse, shown, takes_a_trace};
-use crate::commands::ssh::{Printed, RemoteHost, typed};
+use crate::commands::ssh::{Printed, typed};
 use anyhow::Context as _;
 use schedlab_model::Bytes;
 use schedlab_sys::signal;
@@ -22,7 +22,7 @@ pub(super) fn run(args: &Args, host: &str) -> anyhow::Result<ExitCode> {
     let file = NewFile::create(&args.output).with_context(cannot)?;
     let mut words = typed(&["-o", "--output"])?;
     words.splice(1..1, ["-o", "-"].map(str::to_owned));
-    let mut remote = RemoteHost::of(&args.ssh, host)?;
+    let mut remote = args.ssh.reach(host)?;
     let Printed { file, bytes, code } = remote.print(&words, file, signal::catch()?)?;
     if bytes > 0 {
         file.keep().with_context(cannot)?;

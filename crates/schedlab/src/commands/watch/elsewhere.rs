@@ -29,7 +29,7 @@ pub(super) fn run(args: &Args, host: &str) -> anyhow::Result<ExitCode> {
         words.splice(1..1, ["--keep", KEPT].map(str::to_owned));
     }
     let is_view = is_view(args);
-    let mut remote = RemoteHost::of(&args.ssh, host)?;
+    let mut remote = args.ssh.reach(host)?;
     let status = remote.run(&words, is_view, signal::catch()?)?;
     let code = status.code().unwrap_or(SSH_FAILED);
     ensure!(code != SSH_FAILED, "{host}: the connection broke: traces that were there are gone");

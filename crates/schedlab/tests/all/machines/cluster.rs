@@ -116,6 +116,32 @@ fn a_host_that_disappears_loses_nothing_and_hosts_are_left_clean() {
     }
 }
 
+/// The program there may hang before any run begins: killed then, this one still leaves nothing on the host.
+#[test]
+fn killed_before_the_first_run_it_leaves_nothing_on_a_host() {
+    if !has("ssh", "runs through ssh") || !has("sshd", "runs through ssh") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let mut processes = Processes::default();
+    hosts(here, &mut processes);
+    write(&here.join("x.toml"), SIMULATED);
+    let began = here.join("began");
+    let hangs = "[ $1 = --version ] && exit 0\necho $$ >began.tmp; mv began.tmp";
+    let hangs = format!("#!/bin/sh\n{hangs} {}\nexec sleep 100000\n", began.display());
+    write(&here.join("hangs"), &hangs);
+    let ssh = format!("ssh -F {}", here.join("ssh/config").display());
+    let ask = ["cluster", "ssh", "--hosts", "a", "--ssh-command", &ssh, "--binary", "hangs"];
+    processes.start("schedlab", schedlab(here, &ask).arg("x.toml"));
+    let pid = wait_for("the program there", || std::fs::read_to_string(&began).ok());
+    processes.end("schedlab");
+    let is_empty = || std::fs::read_dir(here.join("a.tmp")).unwrap().count() == 0;
+    wait_for("an empty folder", || is_empty().then_some(()));
+    let program = Path::new("/proc").join(pid.trim());
+    wait_for("the end of the program there", || (!program.exists()).then_some(()));
+}
+
 /// A Slurm on this machine: a controller and three nodes.
 struct Slurm {
     processes: Processes,
