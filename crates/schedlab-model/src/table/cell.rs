@@ -87,8 +87,8 @@ pub enum Kind {
     Flag,
     /// Names and words; aligned to the left.
     Text,
-    /// Several of a kind.
-    List(Box<Kind>),
+    /// Several of a kind, and whether some of them can be unknown.
+    List(Box<Kind>, bool),
     /// Several rows with these columns.
     Rows(Vec<Head>),
 }
@@ -171,7 +171,7 @@ impl<T: Measure> Measure for Option<T> {
 
 impl<T: Measure> Measure for Vec<T> {
     fn kind() -> Kind {
-        Kind::List(Box::new(T::kind()))
+        Kind::List(Box::new(T::kind()), T::NULLABLE)
     }
     fn cell(self) -> Cell<'static> {
         Cell::List(self.into_iter().map(T::cell).collect())

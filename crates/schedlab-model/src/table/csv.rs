@@ -52,7 +52,7 @@ impl<'a, R> Csv<'a, R> {
                     self.numbers(heads, row, text);
                 }
             }
-            (Cell::List(cells), Kind::List(kind)) => {
+            (Cell::List(cells), Kind::List(kind, _)) => {
                 for (index, one) in cells.iter().enumerate() {
                     text.push_str(before(index, " "));
                     self.cell(kind, one, text);

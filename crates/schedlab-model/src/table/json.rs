@@ -139,7 +139,7 @@ impl Serialize for InKind<'_> {
                 }
                 list.end()
             }
-            (Cell::List(cells), Kind::List(kind)) => {
+            (Cell::List(cells), Kind::List(kind, _)) => {
                 serializer.collect_seq(cells.iter().map(|cell| InKind { cell, kind, origin }))
             }
             (Cell::List(_), _) => serializer.serialize_none(),

@@ -103,9 +103,8 @@ fn kind(kind: &Kind, nullable: bool) -> Map<String, Value> {
         Kind::Share | Kind::Real => json!({ "type": "number" }),
         Kind::Flag => json!({ "type": "boolean" }),
         Kind::Text => json!({ "type": "string" }),
-        Kind::List(of) => {
-            // A list of what may be unknown.
-            json!({ "type": "array", "items": self::kind(of, true) })
+        Kind::List(of, nullable) => {
+            json!({ "type": "array", "items": self::kind(of, *nullable) })
         }
         Kind::Rows(heads) => {
             json!({ "type": "array", "items": columns_schema(heads.iter()) })

@@ -194,6 +194,27 @@ fn columns_that_are_known_later_follow() {
     assert!(csv.lines().all(|line| line.ends_with(",axis") || line.contains(",cpu ")), "{csv}");
 }
 
+struct Mean(f64);
+
+impl Row for Mean {
+    const ABOUT: &'static str = "A mean.";
+    fn columns() -> Vec<Column<Self>> {
+        crate::columns! { row: Self;
+            "all_ns" ["all"] = vec![Nanos(row.0 as u64)], "All times.";
+        }
+    }
+}
+
+#[test]
+fn items_of_a_list_are_null_only_where_they_can_be_unknown() {
+    let schema = |of: schemars::Schema| of.to_value()["items"]["properties"].clone();
+    let mut generator = schemars::SchemaGenerator::default();
+    let means = schema(generator.root_schema_for::<Rows<'_, Mean>>());
+    let waits = schema(generator.root_schema_for::<Rows<'_, Wait>>());
+    assert_eq!(means["all_ns"]["items"]["type"], "integer");
+    assert_eq!(waits["all"]["items"]["type"], json!(["number", "null"]));
+}
+
 #[test]
 fn the_schema_has_each_column_and_what_may_be_unknown() {
     let generator = schemars::SchemaGenerator::default();

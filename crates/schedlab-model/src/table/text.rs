@@ -302,7 +302,7 @@ fn cell_text(kind: &Kind, cell: &Cell<'_>) -> String {
             });
             rows.collect::<Vec<_>>().join(", ")
         }
-        (Cell::List(cells), Kind::List(kind)) => {
+        (Cell::List(cells), Kind::List(kind, _)) => {
             joined(cells.iter().map(|cell| (&**kind, cell)), " ")
         }
         (Cell::List(_), _) => String::new(),
