@@ -51,9 +51,9 @@ impl Values {
             Kind::Duration | Kind::Point | Kind::Count => Self::Long(Int64Builder::new()),
             Kind::Cpu => Self::Cpu(UInt16Builder::new()),
             Kind::Number => Self::Number(Int32Builder::new()),
-            Kind::Share | Kind::Real => Self::Real(Float64Builder::new()),
+            Kind::Share | Kind::Real | Kind::MeanTime => Self::Real(Float64Builder::new()),
             Kind::Flag => Self::Flag(BooleanBuilder::new()),
-            Kind::List(kind) => Self::list(Self::plain(kind)),
+            Kind::List(kind, _) => Self::list(Self::plain(kind)),
             Kind::Rows(heads) => {
                 let field = |head: &Head| (head.name.to_string(), Self::plain(&head.kind));
                 Self::list(Self::Record(heads.iter().map(field).collect()))

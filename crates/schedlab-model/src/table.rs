@@ -34,7 +34,7 @@ mod schema;
 mod text;
 
 pub use crate::bound::Bound;
-pub use cell::{At, Cell, Items, Kind, Measure, Share, Value};
+pub use cell::{At, Cell, Items, Kind, MeanTime, Measure, Share, Value};
 pub use csv::Csv;
 pub use text::{TextRows, TextTable};
 
@@ -122,13 +122,13 @@ pub fn column<R, T: Measure>(
         .nullable(T::NULLABLE)
 }
 
-/// Columns, a line each: `"NAME" ["TITLE", RANK] @ NEED = getter, "Meaning.";` ([`Column::title`], [`Column::rank`],
-/// [`Column::needs`]). Without a title a column is in text with `--wide` only.
+/// Columns, a line each: `"NAME" ["TITLE", RANK] @ NEED = getter => text, "Meaning.";` ([`Column::title`],
+/// [`Column::rank`], [`Column::needs`], [`Column::spelled`]). Without a title a column is in text with `--wide` only.
 #[macro_export]
 macro_rules! columns {
-    ($row:ident: $type:ty; $($name:literal $([$title:literal $(, $rank:literal)?])? $(@ $need:ident)? = $get:expr, $about:literal;)*) => {
+    ($row:ident: $type:ty; $($name:literal $([$title:literal $(, $rank:literal)?])? $(@ $need:ident)? = $get:expr $(=> $text:expr)?, $about:literal;)*) => {
         vec![$(
-            $crate::table::column($name, $about, |$row: &$type| $get)$(.title($title)$(.rank($rank))?)?$(.needs($crate::Need::$need))?
+            $crate::table::column($name, $about, |$row: &$type| $get)$(.title($title)$(.rank($rank))?)?$(.needs($crate::Need::$need))?$(.spelled(|$row: &$type| $text))?
         ),*]
     };
 }
@@ -394,6 +394,14 @@ impl<'a, R> Rows<'a, R> {
     #[must_use]
     pub fn and(mut self, columns: impl IntoIterator<Item = Column<R>>) -> Self {
         self.columns.extend(columns);
+        self
+    }
+
+    /// With a further column before the one with this name; last if there is none.
+    #[must_use]
+    pub fn before(mut self, name: &str, column: Column<R>) -> Self {
+        let place = self.columns.iter().position(|one| one.head.name == name);
+        self.columns.insert(place.unwrap_or(self.columns.len()), column);
         self
     }
 

@@ -74,7 +74,7 @@ impl<R> Table<R> {
                 Kind::Duration | Kind::Count => ("OPTIONAL INT64", ""),
                 Kind::Cpu => ("OPTIONAL INT32", " (UINT_16)"),
                 Kind::Number | Kind::Flag => ("OPTIONAL INT32", ""),
-                Kind::Share | Kind::Real => ("OPTIONAL DOUBLE", ""),
+                Kind::Share | Kind::Real | Kind::MeanTime => ("OPTIONAL DOUBLE", ""),
                 _ => ("OPTIONAL BYTE_ARRAY", " (UTF8)"),
             };
             let _ = write!(schema, " {kind} {}{note};", head.name);
@@ -144,7 +144,7 @@ impl Values {
             Kind::Point => Self::Required(Vec::new()),
             Kind::Duration | Kind::Count => Self::Long(Optional::new()),
             Kind::Cpu | Kind::Number | Kind::Flag => Self::Number(Optional::new()),
-            Kind::Share | Kind::Real => Self::Real(Optional::new()),
+            Kind::Share | Kind::Real | Kind::MeanTime => Self::Real(Optional::new()),
             _ => Self::Text(Optional::new(), BTreeMap::new()),
         }
     }

@@ -70,6 +70,8 @@ impl Value<'_> {
 pub enum Kind {
     /// A length of time in nanoseconds. Text has three significant digits, the rest is exact.
     Duration,
+    /// A mean of lengths of time in nanoseconds, which need not be whole. Text has three significant digits.
+    MeanTime,
     /// A point in time on the trace's clock, in nanoseconds. JSON and CSV have the time since the trace began; text has
     /// all digits of the clock.
     Point,
@@ -106,6 +108,10 @@ pub trait Measure {
 /// A point in time on the trace's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct At(pub Nanos);
+
+/// A mean of lengths of time, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MeanTime(pub f64);
 
 /// A part of one.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -144,6 +150,7 @@ macro_rules! measure {
 }
 measure! {
     Nanos: Duration, time => Cell::Whole(time.0);
+    MeanTime: MeanTime, mean => Cell::Real(mean.0);
     At: Point, at => Cell::Whole(at.0.0);
     i32: Number, number => Cell::Signed(number.into());
     u64: Count, count => Cell::Whole(count);

@@ -100,7 +100,7 @@ fn kind(kind: &Kind, nullable: bool) -> Map<String, Value> {
         Kind::Duration | Kind::Point | Kind::Count => json!({ "type": "integer", "minimum": 0 }),
         Kind::Cpu | Kind::Number => json!({ "type": "integer" }),
         // What is not finite is null.
-        Kind::Share | Kind::Real => json!({ "type": "number" }),
+        Kind::Share | Kind::Real | Kind::MeanTime => json!({ "type": "number" }),
         Kind::Flag => json!({ "type": "boolean" }),
         Kind::Text => json!({ "type": "string" }),
         Kind::List(of, nullable) => {

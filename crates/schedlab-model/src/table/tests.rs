@@ -200,9 +200,22 @@ impl Row for Mean {
     const ABOUT: &'static str = "A mean.";
     fn columns() -> Vec<Column<Self>> {
         crate::columns! { row: Self;
-            "all_ns" ["all"] = vec![Nanos(row.0 as u64)], "All times.";
+            "mean_ns" ["mean"] = MeanTime(row.0), "The mean.";
+            "all_ns" ["all"] = vec![Nanos(row.0 as u64)] => format!("of {:.0}", row.0), "All times.";
         }
     }
+}
+
+#[test]
+fn a_column_goes_before_another_and_is_spelled_where_it_is_declared() {
+    let means = [Mean(1_500.25)];
+    let name = column("name", "A name.", |_: &Mean| "a").title("name");
+    let rows = Rows::new(&means, Nanos::ZERO).before("all_ns", name);
+    let mut text = rows.text(80, &[]);
+    text.all();
+    assert_eq!(text.print(0), "   mean  name      all\n1.50 µs  a     of 1500\n");
+    let json = serde_json::to_value(&rows).unwrap();
+    assert_eq!(json, json!([{ "mean_ns": 1_500.25, "name": "a", "all_ns": [1_500] }]));
 }
 
 #[test]
@@ -211,6 +224,7 @@ fn items_of_a_list_are_null_only_where_they_can_be_unknown() {
     let mut generator = schemars::SchemaGenerator::default();
     let means = schema(generator.root_schema_for::<Rows<'_, Mean>>());
     let waits = schema(generator.root_schema_for::<Rows<'_, Wait>>());
+    assert_eq!(means["mean_ns"]["type"], "number");
     assert_eq!(means["all_ns"]["items"]["type"], "integer");
     assert_eq!(waits["all"]["items"]["type"], json!(["number", "null"]));
 }

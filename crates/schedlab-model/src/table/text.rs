@@ -287,6 +287,7 @@ fn value_text(kind: &Kind, value: &Value<'_>) -> String {
 fn cell_text(kind: &Kind, cell: &Cell<'_>) -> String {
     match (cell, kind) {
         (Cell::Whole(ns), Kind::Duration) => readable(*ns as f64, Unit::Nanoseconds),
+        (Cell::Real(ns), Kind::MeanTime) => readable(*ns, Unit::Nanoseconds),
         (Cell::Whole(at), Kind::Point) => Point::At(Nanos(*at)).to_string(),
         (Cell::Whole(number), _) => number.to_string(),
         (Cell::Signed(number), _) => number.to_string(),
