@@ -85,14 +85,14 @@ pub(crate) fn documents() -> Vec<Schema> {
     vec![
         json::of::<generate::Document>(),
         json::of::<nodes::Document<'_>>(),
-        json::of::<run::Document>(),
+        json::of::<run::Document<'_>>(),
         json::of::<soak::Document>(),
-        json::of::<peak::Document>(),
+        json::of::<peak::Document<'_>>(),
         json::of::<breaking::Document>(),
         json::of::<grain::Document>(),
-        json::of::<compare::Document>(),
+        json::of::<compare::Document<'_>>(),
         json::of::<posts::Report>(),
-        json::of::<storm::Document>(),
+        json::of::<storm::Document<'_>>(),
         json::of::<fit::Document>(),
     ]
 }

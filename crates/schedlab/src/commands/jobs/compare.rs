@@ -8,6 +8,8 @@ use anyhow::Context;
 use schedlab_jobs::executor::{Executor, ExecutorError, Offers};
 use schedlab_jobs::graph::Shape;
 use schedlab_jobs::profile::Profile;
+use schedlab_model::Nanos;
+use schedlab_model::table::{One, TextTable};
 use schedlab_stats::{Sample, median_interval};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -43,7 +45,6 @@ struct ExecutorRuns {
 }
 
 struct Ran {
-    profile: Profile,
     figures: Figures,
     /// Planning included where jobs have no start times.
     took_ns: u64,
@@ -88,13 +89,13 @@ pub(super) fn run(args: &Args, room: usize) -> anyhow::Result<ExitCode> {
                     one.verify().with_context(|| format!("{name}: the run failed its proof"))?;
                     let workers = side.executor.workers();
                     let profile = Profile::of(&one, workers);
-                    let figures = Figures::of(&profile, workers, &told);
                     let ahead = !one.schedule().is_timed();
                     let planning_ns = if ahead { told.planning_ns } else { 0 };
                     let took_ns = profile.covered_ns + planning_ns;
                     let dropped = one.schedule().has_deadlines().then(|| one.dropped().jobs());
                     let missing = one.missing().filter(|_| !name.starts_with("cmd:"));
-                    side.runs.push(Ran { profile, figures, took_ns, dropped, missing });
+                    let figures = Figures { profile, workers, told };
+                    side.runs.push(Ran { figures, took_ns, dropped, missing });
                 }
                 Err(ExecutorError::NotOffered { what, .. }) => {
                     side.refused = Some(what.to_owned());
@@ -119,18 +120,18 @@ pub(super) fn run(args: &Args, room: usize) -> anyhow::Result<ExitCode> {
 
 /// `schedlab jobs compare --json`.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Document {
+pub(super) struct Document<'a> {
     interrupted: bool,
-    results: Vec<Entered>,
+    results: Vec<Entered<'a>>,
 }
 
-impl json::Document for Document {
+impl json::Document for Document<'_> {
     const ID: &'static str = "schedlab/jobs-compare/1";
 }
 
 /// The runs of one executor.
 #[derive(Serialize, JsonSchema)]
-struct Entered {
+struct Entered<'a> {
     executor: String,
     /// What it can do: `start times` (by itself, or paced by the rig), `deadlines` (by itself, or looked at by the rig as
     /// each job begins), `criticality`, `dependencies`, `cancellation`, `asynchronous I/O`, `jobs that fail`.
@@ -145,21 +146,22 @@ struct Entered {
     took_ns: Vec<u64>,
     /// Jobs of each run that were too late, and those that waited for them; `null` without deadlines.
     dropped: Vec<Option<u64>>,
-    runs: Vec<Figures>,
+    runs: Vec<One<'a, Figures>>,
 }
 
-impl Entered {
-    fn of(side: &ExecutorRuns) -> Self {
+impl<'a> Entered<'a> {
+    fn of(side: &'a ExecutorRuns) -> Self {
+        let one = |ran: &'a Ran| One::new(&ran.figures, Nanos::ZERO, false);
         let offers = side.executor.offers();
         Self {
             executor: side.executor.name(),
             offers: offered(offers),
             not_offered: side.refused.clone(),
             real: offers.real,
-            run_ns: side.runs.iter().map(|ran| ran.profile.covered_ns).collect(),
+            run_ns: side.runs.iter().map(|ran| ran.figures.profile.covered_ns).collect(),
             took_ns: side.runs.iter().map(|ran| ran.took_ns).collect(),
             dropped: side.runs.iter().map(|ran| ran.dropped).collect(),
-            runs: side.runs.iter().map(|ran| ran.figures.clone()).collect(),
+            runs: side.runs.iter().map(one).collect(),
         }
     }
 }
@@ -184,37 +186,19 @@ fn offered(offers: Offers) -> Vec<&'static str> {
 /// Of each executor, the run in which a due job waited longest though a worker had none.
 fn findings(sides: &[ExecutorRuns]) -> String {
     let worst = |side: &ExecutorRuns| {
-        let ran = side.runs.iter().max_by_key(|ran| ran.profile.starved.ns)?;
-        figures::starved(&side.executor.name(), &ran.profile, ran.missing.as_deref())
+        let ran = side.runs.iter().max_by_key(|ran| ran.figures.profile.starved.ns)?;
+        figures::starved(&side.executor.name(), &ran.figures.profile, ran.missing.as_deref())
     };
     sides.iter().filter_map(worst).collect()
 }
 
 fn text(sides: &[ExecutorRuns], room: usize) -> String {
-    let head = [
-        "executor",
-        "run time",
-        "95 %",
-        "to first",
-        "concurrency",
-        "late p99",
-        "gap p50",
-        "starved",
-        "dropped",
-        "offers",
-    ];
-    let ranks = [0, 0, 2, 1, 4, 2, 5, 3, 3, 6];
     let mortal = sides.iter().flat_map(|side| &side.runs).any(|ran| ran.dropped.is_some());
-    let is_shown = |at: usize| mortal || head[at] != "dropped";
-    let row = |cells: Vec<String>| -> Vec<String> {
-        cells
-            .into_iter()
-            .enumerate()
-            .filter(|(at, _)| is_shown(*at))
-            .map(|(_, cell)| cell)
-            .collect()
-    };
-    let mut rows = vec![row(head.map(str::to_owned).to_vec())];
+    let mut heads = vec!["<executor", "run time", "2?95 %", "1?to first", "4?concurrency"];
+    heads.extend(["2?late p99", "5?gap p50", "3?starved"]);
+    heads.extend(mortal.then_some("3?dropped"));
+    heads.push("6?offers");
+    let mut table = TextTable::new(&heads);
     let times = |side: &ExecutorRuns| -> Vec<f64> {
         side.runs.iter().map(|ran| ran.took_ns as f64).collect()
     };
@@ -223,7 +207,9 @@ fn text(sides: &[ExecutorRuns], room: usize) -> String {
         let offers = side.executor.offers();
         let name = side.executor.name() + if offers.real { "" } else { " (computed)" };
         if let Some(what) = &side.refused {
-            rows.push(vec![name, format!("not offered: {what}")]);
+            let mut cells = vec![name, format!("not offered: {what}")];
+            cells.resize(heads.len(), String::new());
+            table.row(cells);
             continue;
         }
         let own = times(side);
@@ -233,7 +219,7 @@ fn text(sides: &[ExecutorRuns], room: usize) -> String {
         let number =
             |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| format!("{v:.2}"));
         let whole = |ns: Option<u64>| ns.map(|ns| ns as f64);
-        rows.push(row(vec![
+        let mut cells = vec![
             name,
             time(median(own)),
             range.map_or_else(
@@ -241,14 +227,14 @@ fn text(sides: &[ExecutorRuns], room: usize) -> String {
                 |i| format!("{}..{}", table::time(i.low), table::time(i.high)),
             ),
             number(median(ratios)),
-            number(side.middle(|ran| Some(ran.profile.concurrency()))),
-            time(side.middle(|ran| whole(ran.profile.lateness(0.99)))),
-            time(side.middle(|ran| whole(ran.profile.gap(0.5)))),
-            time(side.middle(|ran| Some(ran.profile.starved.ns as f64))),
-            number(side.middle(|ran| whole(ran.dropped))),
-            offered(offers).join(", "),
-        ]));
+            number(side.middle(|ran| Some(ran.figures.profile.concurrency()))),
+            time(side.middle(|ran| whole(ran.figures.profile.lateness(0.99)))),
+            time(side.middle(|ran| whole(ran.figures.profile.gap(0.5)))),
+            time(side.middle(|ran| Some(ran.figures.profile.starved.ns as f64))),
+        ];
+        cells.extend(mortal.then(|| number(side.middle(|ran| whole(ran.dropped)))));
+        cells.push(offered(offers).join(", "));
+        table.row(cells);
     }
-    let ranks: Vec<u8> = (0..ranks.len()).filter(|at| is_shown(*at)).map(|at| ranks[at]).collect();
-    table::fitting(&rows, &ranks, room)
+    table.text(0, room)
 }

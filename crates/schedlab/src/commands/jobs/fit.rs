@@ -4,6 +4,7 @@ use super::{picture, table};
 use crate::json;
 use anyhow::{Context, bail};
 use schedlab_draw::chart;
+use schedlab_model::table::TextTable;
 use schedlab_stats::{
     Change, Fit, Interval, Kind, Line, Population, Sample, Segment, Segments, huber, least_squares,
     segments, theil_sen,
@@ -324,8 +325,8 @@ impl Models {
         for change in self.changes() {
             let _ = writeln!(text, "at {}", changed(change, ColumnUnit::Milliseconds));
         }
-        let mut rows =
-            vec![["model", "ms per job", "socket ms", "spread ms"].map(str::to_owned).to_vec()];
+        let heads = ["<model", "ms per job", "1?socket ms", "2?spread ms"];
+        let mut table = TextTable::new(&heads);
         for segment in self.parts() {
             let Segment { from, to, points, spread, .. } = segment;
             let spread = match spread[0].total_cmp(&spread[1]).is_eq() {
@@ -338,19 +339,19 @@ impl Models {
                 };
                 let zero = one.at_zero.map_or_else(|| "-".to_owned(), range);
                 let runs = format!("{from} to {to}: {:.0} % of {points} runs", 100.0 * one.share);
-                rows.push(vec![runs, range(one.slope), zero, spread.clone()]);
+                table.row(vec![runs, range(one.slope), zero, spread.clone()]);
             }
         }
-        rows.push(row("one line through all", self.line.line));
-        rows.push(vec![
+        table.row(row("one line through all", self.line.line));
+        table.row(vec![
             "  95 % interval".to_owned(),
             format!("{:.4}..{:.4}", gradient.low, gradient.high),
             format!("{:.3}..{:.3}", socket.low, socket.high),
             String::new(),
         ]);
-        rows.push(row("  Theil-Sen", self.robust));
-        rows.push(row("  Huber", self.huber));
-        text.push_str(&table::fitting(&rows, &[0, 0, 1, 2], room));
+        table.row(row("  Theil-Sen", self.robust));
+        table.row(row("  Huber", self.huber));
+        text.push_str(&table.text(0, room));
         let _ = writeln!(
             text,
             "\n{count} points, r {r:.4}, sigma {}, largest residual {}",

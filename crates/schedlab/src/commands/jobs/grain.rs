@@ -9,6 +9,7 @@ use schedlab_jobs::graph::{Graph, Shape};
 use schedlab_jobs::load::{Kind, Length};
 use schedlab_jobs::rig::{Jobs, metg};
 use schedlab_model::Bytes;
+use schedlab_model::table::TextTable;
 use schedlab_stats::{Sample, median_interval};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -178,13 +179,13 @@ fn in_turns(
 }
 
 fn text(results: &[Grain], room: usize) -> String {
-    let head = ["executor", "workers", "efficiency", "METG", "ratio to the first", "95 %"];
-    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    let heads = ["<executor", "workers", "efficiency", "METG", "1?ratio to the first", "2?95 %"];
+    let mut table = TextTable::new(&heads);
     for grain in results {
         let known: Vec<f64> = grain.metg_ns.iter().flatten().copied().collect();
         let ratio = median(&grain.ratio_to_first);
         let range = grain.ratio_ci95;
-        rows.push(vec![
+        table.row(vec![
             grain.executor.clone(),
             grain.workers.to_string(),
             format!("{:.0} %", 100.0 * grain.efficiency),
@@ -193,7 +194,7 @@ fn text(results: &[Grain], room: usize) -> String {
             range.map_or_else(|| "-".to_owned(), |[low, high]| format!("{low:.2}..{high:.2}")),
         ]);
     }
-    table::fitting(&rows, &[0, 0, 0, 0, 1, 2], room)
+    table.text(0, room)
 }
 
 fn median(values: &[f64]) -> Option<f64> {

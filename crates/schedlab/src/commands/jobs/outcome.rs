@@ -1,9 +1,12 @@
 //! What became of the jobs of a run: its proof, its figures by kind of work, and what was dropped, by criticality.
 
+use super::figures::Kind;
 use super::table;
 use schedlab_jobs::policy::Criticality;
 use schedlab_jobs::profile::Profile;
 use schedlab_jobs::run::{Flaw, Run};
+use schedlab_model::Nanos;
+use schedlab_model::table::Rows;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt::Write;
@@ -78,7 +81,9 @@ pub(super) fn text(
 ) -> String {
     let mut text = String::new();
     if profile.kinds.len() > 1 {
-        text.push_str(&table::columns(&kinds_table(profile)));
+        let kinds = Kind::all(profile);
+        let kinds = Rows::new(&kinds, Nanos::ZERO);
+        text.push_str(&table::rows(&kinds, usize::MAX, &[]));
     }
     if run.schedule().has_deadlines() || run.has_failures() {
         let dropped = run.dropped();
@@ -96,25 +101,6 @@ pub(super) fn text(
     };
     let _ = writeln!(text, "hash {:016X}: {proved}", run.graph().hash());
     text
-}
-
-fn kinds_table(profile: &Profile) -> Vec<Vec<String>> {
-    let head = ["kind", "jobs", "wall", "CPU", "planned", "inflation"];
-    let mut rows = vec![head.map(str::to_owned).to_vec()];
-    rows.extend(profile.kinds.iter().map(|times| {
-        let mean = |ns: u64| table::time(ns as f64 / times.jobs.max(1) as f64);
-        let inflation = times.inflation().map_or_else(|| "-".to_owned(), |x| format!("{x:.2}"));
-        vec![
-            times.kind.to_owned(),
-            times.jobs.to_string(),
-            mean(times.wall_ns),
-            super::figures::mean(times.cpu_ns, times.cpu_jobs as usize)
-                .map_or_else(|| "-".to_owned(), table::time),
-            mean(times.planned_ns),
-            inflation,
-        ]
-    }));
-    rows
 }
 
 fn format_dropped(run: &Run, jobs: u64) -> String {

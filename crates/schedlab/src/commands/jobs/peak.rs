@@ -1,7 +1,7 @@
 //! `schedlab jobs peak`: a sweep of the number of jobs, or of their length, and the models of run time.
 
 use super::figures::Figures;
-use super::fit::{self, Column, ModelFigures, Models, milliseconds};
+use super::fit::{self, ModelFigures, Models, milliseconds};
 use super::options::Setup;
 use super::{picture, table};
 use crate::commands::UsageError;
@@ -13,7 +13,8 @@ use schedlab_jobs::graph::Shape;
 use schedlab_jobs::load::Burner;
 use schedlab_jobs::profile::Profile;
 use schedlab_jobs::virtual_time::VirtualTime;
-use schedlab_model::Nanos;
+use schedlab_model::table::{Column, Row, Rows, column};
+use schedlab_model::{Nanos, columns};
 use schedlab_stats::{Interval, Random, Sample, least_squares, t_interval};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -57,16 +58,37 @@ pub(super) struct Args {
     ground: picture::ThemeOption,
 }
 
-struct Row {
+/// A run of the sweep.
+struct Point {
     x: f64,
-    profile: Profile,
     ideal_ns: u64,
     figures: Figures,
 }
 
+impl Row for Point {
+    const ABOUT: &'static str = Figures::ABOUT;
+
+    fn columns() -> Vec<Column<Self>> {
+        let mut columns = columns! { row: Self;
+            "x" = row.x, "The number of jobs, or their length in ms.";
+            "ideal_ns" ["ideal", 2] = Nanos(row.ideal_ns), "The run time of a list schedule without any cost.";
+        };
+        columns.extend(Figures::columns().into_iter().map(|one| one.of(|row: &Self| &row.figures)));
+        // Text has the run time, which is the first of the figures, before the ideal one.
+        columns.swap(1, 2);
+        columns
+    }
+}
+
+impl Point {
+    const fn profile(&self) -> &Profile {
+        &self.figures.profile
+    }
+}
+
 /// `schedlab jobs peak --json`.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Document {
+pub(super) struct Document<'a> {
     interrupted: bool,
     executor: String,
     workers: usize,
@@ -74,12 +96,12 @@ pub(super) struct Document {
     serial_ns: u64,
     model: Model,
     /// Each run, in order of x.
-    points: Vec<Point>,
+    points: Rows<'a, Point>,
     /// Each point over its repeats.
     repeated: Vec<Repeated>,
 }
 
-impl json::Document for Document {
+impl json::Document for Document<'_> {
     const ID: &'static str = "schedlab/jobs-peak/1";
 }
 
@@ -97,22 +119,6 @@ struct Socket {
     ramp_up: Option<f64>,
     shutdown: Option<f64>,
     rest: Option<f64>,
-}
-
-#[derive(Serialize, JsonSchema)]
-struct Point {
-    /// The number of jobs, or their length in ms.
-    x: f64,
-    /// The run time of a list schedule without any cost.
-    ideal_ns: u64,
-    #[serde(flatten)]
-    figures: Figures,
-}
-
-impl Point {
-    fn of(row: &Row) -> Self {
-        Self { x: row.x, ideal_ns: row.ideal_ns, figures: row.figures.clone() }
-    }
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -151,9 +157,9 @@ pub(super) fn run(args: &Args, room: usize) -> anyhow::Result<ExitCode> {
     }
     let serial_ns = serial(args, burner, rows.iter().map(|row| row.x).fold(0.0, f64::max))?;
     let points: Vec<(f64, f64)> =
-        rows.iter().map(|row| (row.x, row.profile.covered_ns as f64 / 1e6)).collect();
+        rows.iter().map(|row| (row.x, row.profile().covered_ns as f64 / 1e6)).collect();
     let models = Models::of(&points)?;
-    let columns = columns(&rows);
+    let others = others(&rows);
     let label = if args.lengths.is_some() { "length of a job, ms" } else { "jobs" };
     if let Some(file) = &args.csv {
         table::save(file, csv(&rows).as_bytes())?;
@@ -167,7 +173,7 @@ pub(super) fn run(args: &Args, room: usize) -> anyhow::Result<ExitCode> {
             None => format!(", jobs of {}", args.setup.load.time),
         };
         let title = format!("Load peak: {}, {workers} workers{each}", executor.name());
-        let curves = columns.iter().map(Column::curve).collect();
+        let curves = others.iter().map(fit::Column::curve).collect();
         let chart = fit::chart(&title, label, &points, &models, curves);
         picture::write(file, &chart, &args.ground.theme())?;
     }
@@ -179,12 +185,12 @@ pub(super) fn run(args: &Args, room: usize) -> anyhow::Result<ExitCode> {
             workers,
             serial_ns,
             model: Model { model: models.document(), socket_parts_ms: socket(&rows, workers) },
-            points: rows.iter().map(Point::of).collect(),
+            points: Rows::new(&rows, Nanos::ZERO),
             repeated: repeated(&rows),
         })?;
     } else {
         let repeats = args.repeat;
-        let answer = Answer { rows: &rows, label, workers, serial_ns, repeats, models, columns };
+        let answer = Answer { rows: &rows, label, workers, serial_ns, repeats, models, others };
         table::say(&answer.text(room))?;
     }
     Ok(super::code(ExitCode::SUCCESS))
@@ -192,28 +198,28 @@ pub(super) fn run(args: &Args, room: usize) -> anyhow::Result<ExitCode> {
 
 /// What a sweep found.
 struct Answer<'a> {
-    rows: &'a [Row],
+    rows: &'a [Point],
     /// Names the axis.
     label: &'a str,
     workers: usize,
     serial_ns: u64,
     repeats: u32,
     models: Models,
-    columns: Vec<Column>,
+    others: Vec<fit::Column>,
 }
 
 impl Answer<'_> {
     /// The answer in words, and in tables of at most `room` characters a line.
     fn text(&self, room: usize) -> String {
         let Self { rows, label, workers, .. } = *self;
-        let mut text = text(rows, label, workers, room);
+        let mut text = text(rows, label, room);
         let serial = table::time(self.serial_ns as f64);
         let _ = writeln!(text, "\nserial, at the last point: {serial}\n");
         if self.repeats > 1 {
             text += &intervals(rows, label);
         }
         text += &self.models.text(room);
-        text.extend(self.columns.iter().map(Column::text));
+        text.extend(self.others.iter().map(fit::Column::text));
         let parts = socket(rows, workers);
         let of = |part: Option<f64>| part.map_or_else(|| "-".to_owned(), milliseconds);
         let [work, ramp, down, rest] =
@@ -264,7 +270,7 @@ fn row(
     burner: Burner,
     x: f64,
     seed: u64,
-) -> anyhow::Result<Row> {
+) -> anyhow::Result<Point> {
     let workers = executor.workers();
     let make = || one(args, burner, x, seed);
     let measured = make()?;
@@ -274,8 +280,7 @@ fn row(
     let ideal = make()?;
     VirtualTime::ideal(workers).run(&ideal)?;
     let ideal_ns = Profile::of(&ideal, workers).covered_ns;
-    let figures = Figures::of(&profile, workers, &told);
-    Ok(Row { x, profile, ideal_ns, figures })
+    Ok(Point { x, ideal_ns, figures: Figures { profile, workers, told } })
 }
 
 /// A fresh run for a point.
@@ -304,42 +309,31 @@ fn serial(args: &Args, burner: Burner, x: f64) -> anyhow::Result<u64> {
     Ok(Profile::of(&run, 1).covered_ns)
 }
 
-/// Run times of each point over the repeats.
-fn by_point(rows: &[Row]) -> Vec<(f64, Vec<f64>)> {
-    let mut points: Vec<(f64, Vec<f64>)> = Vec::new();
-    for row in rows {
-        let ns = row.profile.covered_ns as f64;
-        match points.last_mut() {
-            Some((x, times)) if x.total_cmp(&row.x).is_eq() => times.push(ns),
-            _ => points.push((row.x, vec![ns])),
+/// Each point over its repeats.
+fn repeated(rows: &[Point]) -> Vec<Repeated> {
+    let same = |a: &Point, b: &Point| a.x.total_cmp(&b.x).is_eq();
+    let of = |runs: &[Point]| {
+        let times: Vec<f64> = runs.iter().map(|run| run.profile().covered_ns as f64).collect();
+        let mean = times.iter().sum::<f64>() / times.len().max(1) as f64;
+        let interval = Sample::new(times.clone()).ok().and_then(|s| t_interval(&s, 0.95).ok());
+        let interval = interval.map(Interval::not_negative);
+        Repeated {
+            x: runs.first().map_or(0.0, |run| run.x),
+            run_ns: times,
+            run_ns_mean: mean,
+            run_ns_ci95: interval.map(|interval| [interval.low, interval.high]),
         }
-    }
-    points
-}
-
-/// Mean and 95 % interval; none of a single run.
-fn mean_of(times: &[f64]) -> (f64, Option<[f64; 2]>) {
-    let mean = times.iter().sum::<f64>() / times.len().max(1) as f64;
-    let interval = Sample::new(times.to_vec()).ok().and_then(|s| t_interval(&s, 0.95).ok());
-    (mean, interval.map(Interval::not_negative).map(|interval| [interval.low, interval.high]))
-}
-
-fn repeated(rows: &[Row]) -> Vec<Repeated> {
-    let of = |(x, times): (f64, Vec<f64>)| {
-        let (mean, ci95) = mean_of(&times);
-        Repeated { x, run_ns: times, run_ns_mean: mean, run_ns_ci95: ci95 }
     };
-    by_point(rows).into_iter().map(of).collect()
+    rows.chunk_by(same).map(of).collect()
 }
 
-fn intervals(rows: &[Row], label: &str) -> String {
+fn intervals(rows: &[Point], label: &str) -> String {
     let mut cells = vec![[label, "runs", "run, mean", "95 %"].map(str::to_owned).to_vec()];
-    for (x, times) in by_point(rows) {
-        let (mean, ci95) = mean_of(&times);
+    for Repeated { x, run_ns, run_ns_mean, run_ns_ci95 } in repeated(rows) {
         let range = |[low, high]: [f64; 2]| format!("{}..{}", table::time(low), table::time(high));
-        let count = times.len().to_string();
-        let ci95 = ci95.map_or_else(|| "-".to_owned(), range);
-        cells.push(vec![format!("{x:.3}"), count, table::time(mean), ci95]);
+        let ci95 = run_ns_ci95.map_or_else(|| "-".to_owned(), range);
+        let count = run_ns.len().to_string();
+        cells.push(vec![format!("{x:.3}"), count, table::time(run_ns_mean), ci95]);
     }
     table::columns(&cells) + "\n"
 }
@@ -347,10 +341,10 @@ fn intervals(rows: &[Row], label: &str) -> String {
 /// What the socket consists of, in ms. The run time of each point is the sum of four parts, each divided by the workers:
 /// work, what idle workers lost in ramp-up and in shutdown, and the rest. Each part gets a line over the points as the run
 /// time does; least squares are additive, so the sockets of these lines add up to that of the run time.
-fn socket(rows: &[Row], workers: usize) -> Socket {
+fn socket(rows: &[Point], workers: usize) -> Socket {
     let of = |part: fn(&Profile, u64) -> f64| {
         let points: Vec<(f64, f64)> =
-            rows.iter().map(|r| (r.x, part(&r.profile, workers as u64) / 1e6)).collect();
+            rows.iter().map(|r| (r.x, part(r.profile(), workers as u64) / 1e6)).collect();
         least_squares(&points).ok().map(|fit| fit.line.intercept)
     };
     Socket {
@@ -373,43 +367,20 @@ fn shutdown_lost(profile: &Profile, workers: u64) -> f64 {
     profile.shutdown_lost_ns.map_or(idle, |lost| lost as f64)
 }
 
-fn text(rows: &[Row], label: &str, workers: usize, room: usize) -> String {
-    let head = [
-        label,
-        "run",
-        "ideal",
-        "concurrency",
-        "offered",
-        "job wall",
-        "job CPU",
-        "late p99",
-        "impeded",
-    ];
-    let mut cells = vec![head.map(str::to_owned).to_vec()];
-    for Row { x, profile, ideal_ns, .. } in rows {
-        let jobs = profile.jobs.max(1) as f64;
-        cells.push(vec![
-            if *x == x.round() { format!("{x}") } else { format!("{x:.3}") },
-            table::time(profile.covered_ns as f64),
-            table::time(*ideal_ns as f64),
-            format!("{:.2}", profile.concurrency()),
-            profile
-                .offered
-                .map_or_else(|| format!("all ({workers})"), |offered| format!("{offered:.2}")),
-            table::time(profile.wall_ns as f64 / jobs),
-            super::figures::mean(profile.cpu_ns, profile.cpu_jobs)
-                .map_or_else(|| "-".to_owned(), table::time),
-            profile.lateness(0.99).map_or_else(|| "-".to_owned(), |ns| table::time(ns as f64)),
-            table::time(profile.impeded_ns() as f64),
-        ]);
-    }
-    table::fitting(&cells, &[0, 0, 2, 0, 3, 1, 4, 2, 3], room)
+fn text(rows: &[Point], label: &str, room: usize) -> String {
+    // What x is called is known only now, and whole numbers have no decimals.
+    let x = column("jobs_or_length", "x", |row: &Point| match row.x {
+        x if x == x.round() => format!("{x}"),
+        x => format!("{x:.3}"),
+    });
+    let rows = Rows::new(rows, Nanos::ZERO).before("x", x.title(label.to_owned()));
+    table::rows(&rows, room, &["x"])
 }
 
 /// What is measured beside the run time.
-fn columns(rows: &[Row]) -> Vec<Column> {
+fn others(rows: &[Point]) -> Vec<fit::Column> {
     let of = |name, value: fn(&Profile) -> f64| {
-        Column::over(name, rows.iter().map(|row| (row.x, value(&row.profile))).collect())
+        fit::Column::over(name, rows.iter().map(|row| (row.x, value(row.profile()))).collect())
     };
     let all = [
         of("concurrency", Profile::concurrency),
@@ -420,11 +391,11 @@ fn columns(rows: &[Row]) -> Vec<Column> {
 }
 
 /// The original's columns, in its units.
-fn csv(rows: &[Row]) -> String {
+fn csv(rows: &[Point]) -> String {
     let mut text = String::from(
         "\"load size\",\"result time\",\"concurrency\",\"avg jobtime\",\"avg impeded\"\n",
     );
-    for Row { x, profile, .. } in rows {
+    for Point { x, figures: Figures { profile, .. }, .. } in rows {
         let jobs = profile.jobs.max(1) as f64;
         let _ = writeln!(
             text,
@@ -440,7 +411,7 @@ fn csv(rows: &[Row]) -> String {
 
 /// Above the run times with the line, below concurrency as impulses, and on a second axis the times of a job. Both
 /// plots stand over each other, and no point lies on a frame.
-fn gnuplot(rows: &[Row], models: &Models, label: &str) -> String {
+fn gnuplot(rows: &[Point], models: &Models, label: &str) -> String {
     let line = models.line.line;
     let xs = || rows.iter().map(|row| row.x);
     let from = xs().fold(f64::MAX, f64::min);

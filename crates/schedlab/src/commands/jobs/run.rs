@@ -9,9 +9,10 @@ use anyhow::Context;
 use schedlab_jobs::executor::{ExecutorError, ExecutorFigures};
 use schedlab_jobs::graph::Graph;
 use schedlab_jobs::profile::{Profile, Starved, concurrency_steps};
-use schedlab_jobs::rig::{replay, waiting};
+use schedlab_jobs::rig::replay;
 use schedlab_jobs::run::Run;
 use schedlab_model::Nanos;
+use schedlab_model::table::{MeanTime, One, Rows};
 use schedlab_rig::{
     Account, Faulty, Jitter, MachineStalls, Recorded, Recording, Stalls, Threads, jitter,
     machine_stalls, read_events, steal,
@@ -88,13 +89,16 @@ pub(super) fn run(args: &Args, room: usize) -> anyhow::Result<ExitCode> {
     if let Some(file) = &args.trace {
         save_trace(file, &run, workers)?;
     }
-    let profile = Profile::of(&run, workers);
+    let figures = Figures { profile: Profile::of(&run, workers), workers, told };
+    let profile = &figures.profile;
+    let streams = streams::Figures::of(&run, &streams);
+    let streams = Rows::new(&streams, Nanos::ZERO);
     let late = machine::Late::of(&run);
-    draw(args, &run, workers, &name, &profile, stalls.as_ref())?;
+    draw(args, &run, workers, &name, profile, stalls.as_ref())?;
     if args.setup.json {
         let replayed = if complete { replay(&run, workers)?.lateness(0.99) } else { None };
         json::print(&Document {
-            figures: Figures::of(&profile, workers, &told),
+            figures: One::new(&figures, Nanos::ZERO, false),
             executor: name,
             jitter: jitter.as_ref().map(Jitter::figures),
             machine: witness.as_ref().map(MachineStalls::figures),
@@ -103,7 +107,7 @@ pub(super) fn run(args: &Args, room: usize) -> anyhow::Result<ExitCode> {
             interrupted,
             values_recomputed: told.recomputed,
             lateness_ns_p99_replayed: replayed,
-            streams: streams::Figures::of(&run, &streams),
+            streams,
             dropped: outcome::dropped(&run),
             proved: proof.is_ok() && !believed,
             consistent: proof.is_ok(),
@@ -111,11 +115,11 @@ pub(super) fn run(args: &Args, room: usize) -> anyhow::Result<ExitCode> {
         })?;
     } else {
         let missing = run.missing();
-        table::say(&figures::starved(&name, &profile, missing.as_deref()).unwrap_or_default())?;
+        table::say(&figures::starved(&name, profile, missing.as_deref()).unwrap_or_default())?;
         table::say(&machine::lost(&name, late.as_ref()))?;
-        table::say(&show(&name, &profile, workers, &told))?;
-        table::say(&outcome::text(&run, &profile, proof, believed))?;
-        table::say(&streams::text(&streams::Figures::of(&run, &streams), room))?;
+        table::say(&show(&name, &figures))?;
+        table::say(&outcome::text(&run, profile, proof, believed))?;
+        table::say(&streams::text(&streams, room))?;
         table::say(&recomputed(&run, &told))?;
         table::say(&late.as_ref().map_or_else(String::new, machine::Late::text))?;
         // Without the jobs that were dropped, the others are no longer late for the same reasons.
@@ -330,7 +334,8 @@ fn save_trace(file: &Path, run: &Run, workers: usize) -> anyhow::Result<()> {
     table::save(file, text.as_bytes())
 }
 
-fn show(name: &str, profile: &Profile, workers: usize, told: &ExecutorFigures) -> String {
+fn show(name: &str, figures: &Figures) -> String {
+    let Figures { profile, workers, told } = figures;
     let ns = |value: u64| table::time(value as f64);
     let maybe = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), ns);
     let jobs = profile.jobs.max(1) as u64;
@@ -370,12 +375,11 @@ fn show(name: &str, profile: &Profile, workers: usize, told: &ExecutorFigures) -
         rows.insert(at, vec!["posted after they were due".to_owned(), what]);
     }
     if let Some(offered) = profile.offered {
-        let share = 100.0 * offered / workers as f64;
-        if let Some(wait) = waiting(workers, offered / workers as f64, 0.99) {
-            let wait = table::time(wait * profile.planned_ns as f64 / jobs as f64);
+        let share = 100.0 * offered / *workers as f64;
+        if let Some(MeanTime(wait)) = figures.poisson() {
             let at =
                 rows.iter().position(|row| row[0] == "post to start p50").unwrap_or(rows.len());
-            rows.insert(at, vec!["  if Poisson (M/M/c)".to_owned(), wait]);
+            rows.insert(at, vec!["  if Poisson (M/M/c)".to_owned(), table::time(wait)]);
         }
         rows.insert(4, vec!["offered load".to_owned(), format!("{offered:.3} ({share:.0} %)")]);
     }
@@ -412,9 +416,9 @@ fn lateness(
 
 /// `schedlab jobs run --json`.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Document {
+pub(super) struct Document<'a> {
     #[serde(flatten)]
-    figures: Figures,
+    figures: One<'a, Figures>,
     executor: String,
     /// The machine's own jitter, measured before a run with start times.
     jitter: Option<jitter::Figures>,
@@ -431,7 +435,7 @@ pub(super) struct Document {
     /// The lateness of an ideal schedule of jobs as long as these were; `null` if jobs were dropped.
     lateness_ns_p99_replayed: Option<u64>,
     /// By stream, with `--stream`.
-    streams: Vec<streams::Figures>,
+    streams: Rows<'a, streams::Figures>,
     /// `null` without deadlines.
     dropped: Option<outcome::Dropped>,
     /// Whether every job's work is proved.
@@ -442,6 +446,6 @@ pub(super) struct Document {
     hash: String,
 }
 
-impl json::Document for Document {
+impl json::Document for Document<'_> {
     const ID: &'static str = "schedlab/jobs-run/1";
 }

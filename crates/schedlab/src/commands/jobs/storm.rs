@@ -5,7 +5,8 @@ use crate::commands::UsageError;
 use crate::json;
 use anyhow::Context;
 use schedlab_jobs::adaptors::{POSTING, posting};
-use schedlab_model::Nanos;
+use schedlab_model::table::{Column, Row, Rows, Share, column};
+use schedlab_model::{Nanos, columns};
 use schedlab_rig::{PostTiming, Storm, storm, waits_for_later};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -42,37 +43,40 @@ pub(super) struct Args {
 }
 
 /// What one executor did.
-#[derive(Serialize, JsonSchema)]
-struct Row {
+struct ExecutorStorm {
     executor: String,
-    /// From the post of a burst whose first job waits for its last one, until the first has ended; null: it was not
-    /// served within 2 s, or there is one worker.
-    later_ns: Option<u64>,
-    /// Jobs that the executor took.
-    posted: u64,
-    /// How often the executor had no room.
-    refused: u64,
-    /// Jobs that were done while posters posted.
-    done: u64,
-    /// The longest time without a job that was done, while posters posted.
-    standstill_ns: u64,
-    /// From the post of a job to its start.
-    start_ns_p50: Option<u64>,
-    start_ns_p99: Option<u64>,
-    /// From the end of posting until all jobs were done; null: they were not within a minute.
-    drained_ns: Option<u64>,
+    later: Option<Nanos>,
+    storm: Storm,
+}
+
+impl Row for ExecutorStorm {
+    const ABOUT: &'static str = "What one executor did.";
+
+    fn columns() -> Vec<Column<Self>> {
+        columns! { row: Self;
+            "executor" ["executor"] = row.executor.clone(), "Name of the executor.";
+            "posted" ["posted", 2] = row.storm.posted, "Jobs that the executor took.";
+            "done" ["done meanwhile", 5] = row.storm.done, "Jobs that were done while posters posted.";
+            "standstill_ns" ["standstill"] = row.storm.standstill, "The longest time without a job that was done, while posters posted.";
+            "start_ns_p50" ["post to start p50", 1] = row.storm.start_p50, "From the post of a job to its start.";
+            "start_ns_p99" ["p99", 1] = row.storm.start_p99, "99 % of these times are not longer.";
+            "refused" ["refused", 4] = row.storm.refused, "How often the executor had no room.";
+            "drained_ns" ["rest done after", 3] = row.storm.drained_after, "From the end of posting until all jobs were done; null: they were not within a minute.";
+            "later_ns" ["waits for later", 3] = row.later, "From the post of a burst whose first job waits for its last one, until the first has ended; null: it was not served within 2 s, or there is one worker.";
+        }
+    }
 }
 
 /// What `jobs storm` measured.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Document {
+pub(super) struct Document<'a> {
     posters: u16,
     workers: u16,
     interrupted: bool,
-    results: Vec<Row>,
+    results: Rows<'a, ExecutorStorm>,
 }
 
-impl json::Document for Document {
+impl json::Document for Document<'_> {
     const ID: &'static str = "schedlab/jobs-storm/1";
 }
 
@@ -96,74 +100,45 @@ pub(super) fn run(args: &Args, room: usize) -> anyhow::Result<ExitCode> {
         let later = if args.workers > 1 { waits_for_later(&post) } else { None };
         let posters = args.posters.into();
         let storm = storm(&post, posters, args.time, pace, super::interrupted)?;
-        results.push(Row::of(name, later, &storm));
+        results.push(ExecutorStorm { executor: name.clone(), later, storm });
     }
-    let interrupted = super::interrupted();
-    let document = Document { posters: args.posters, workers: args.workers, interrupted, results };
     if args.json {
-        json::print(&document)?;
+        json::print(&Document {
+            posters: args.posters,
+            workers: args.workers,
+            interrupted: super::interrupted(),
+            results: Rows::new(&results, Nanos::ZERO),
+        })?;
     } else {
-        table::say(&document.text(room))?;
+        table::say(&text(args, &results, room))?;
     }
     Ok(super::code(ExitCode::SUCCESS))
 }
 
-impl Row {
-    fn of(executor: &str, later: Option<Nanos>, storm: &Storm) -> Self {
-        Self {
-            executor: executor.to_owned(),
-            later_ns: later.map(|time| time.0),
-            posted: storm.posted,
-            refused: storm.refused,
-            done: storm.done,
-            standstill_ns: storm.standstill.0,
-            start_ns_p50: storm.start_p50.map(|time| time.0),
-            start_ns_p99: storm.start_p99.map(|time| time.0),
-            drained_ns: storm.drained_after.map(|time| time.0),
-        }
+fn text(args: &Args, results: &[ExecutorStorm], room: usize) -> String {
+    let Args { posters, workers, .. } = args;
+    let mut text = String::new();
+    for row in results.iter().filter(|row| row.storm.standstill > STANDSTILL) {
+        let time = row.storm.standstill.readable();
+        let _ = writeln!(
+            text,
+            "{} did no job for {time} while {posters} threads posted: posting stops its work",
+            row.executor
+        );
     }
-}
-
-impl Document {
-    fn text(&self, room: usize) -> String {
-        let Self { posters, workers, .. } = self;
-        let mut text = String::new();
-        for row in self.results.iter().filter(|row| row.standstill_ns > STANDSTILL.0) {
-            let time = table::time(row.standstill_ns as f64);
-            let _ = writeln!(
-                text,
-                "{} did no job for {time} while {posters} threads posted: posting stops its work",
-                row.executor
-            );
-        }
-        for row in self.results.iter().filter(|row| *workers > 1 && row.later_ns.is_none()) {
-            let _ = writeln!(
-                text,
-                "{} leaves a job of a burst to a worker whose job waits for it",
-                row.executor
-            );
-        }
-        let partial = if self.interrupted { " (interrupted)" } else { "" };
-        let _ = writeln!(text, "{posters} posters, {workers} workers{partial}");
-        let head = ["executor", "posted", "done meanwhile", "share", "standstill"];
-        let more = ["post to start p50", "p99", "refused", "rest done after", "waits for later"];
-        let mut rows = vec![head.into_iter().chain(more).map(str::to_owned).collect()];
-        let time = |ns: Option<u64>| ns.map_or_else(|| "-".into(), |ns| table::time(ns as f64));
-        for row in &self.results {
-            let share = 100.0 * row.done as f64 / row.posted.max(1) as f64;
-            rows.push(vec![
-                row.executor.clone(),
-                row.posted.to_string(),
-                row.done.to_string(),
-                format!("{share:.0} %"),
-                time(Some(row.standstill_ns)),
-                time(row.start_ns_p50),
-                time(row.start_ns_p99),
-                row.refused.to_string(),
-                time(row.drained_ns),
-                time(row.later_ns),
-            ]);
-        }
-        text + &table::fitting(&rows, &[0, 2, 5, 0, 0, 1, 1, 4, 3, 3], room)
+    for row in results.iter().filter(|row| *workers > 1 && row.later.is_none()) {
+        let _ = writeln!(
+            text,
+            "{} leaves a job of a burst to a worker whose job waits for it",
+            row.executor
+        );
     }
+    let partial = if super::interrupted() { " (interrupted)" } else { "" };
+    let _ = writeln!(text, "{posters} posters, {workers} workers{partial}");
+    let of = |row: &ExecutorStorm| row.storm.done as f64 / row.storm.posted.max(1) as f64;
+    let share = column("share", "Done meanwhile, of those posted.", move |row| Share(of(row)))
+        .title("share")
+        .spelled(move |row| format!("{:.0} %", 100.0 * of(row)));
+    let rows = Rows::new(results, Nanos::ZERO).before("standstill_ns", share);
+    text + &table::rows(&rows, room, &[])
 }

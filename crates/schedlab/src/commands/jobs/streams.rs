@@ -6,9 +6,8 @@ use schedlab_jobs::load::{IoLoad, Length, Stream, Streams, Usual};
 use schedlab_jobs::policy::{NEVER, StreamId};
 use schedlab_jobs::profile::{quantile, ready_times};
 use schedlab_jobs::run::Run;
-use schedlab_model::Nanos;
-use schemars::JsonSchema;
-use serde::Serialize;
+use schedlab_model::table::{Column, Row, Rows};
+use schedlab_model::{Nanos, columns};
 
 /// What differs between jobs beside their work.
 #[derive(clap::Args)]
@@ -58,21 +57,32 @@ impl StreamArgs {
 }
 
 /// The jobs of one stream.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "StreamFigures")]
 pub(super) struct Figures {
     stream: String,
-    jobs: u64,
-    ran: u64,
-    /// They ran, and their I/O failed.
-    failed: u64,
-    /// They ran, and began after their deadline.
-    late: u64,
-    /// After the start time and the end of the predecessors.
-    lateness_ns_p50: Option<u64>,
-    lateness_ns_p99: Option<u64>,
-    /// The same, and after they were posted.
-    post_to_start_ns_p99: Option<u64>,
+    jobs: usize,
+    ran: usize,
+    failed: usize,
+    late: usize,
+    /// Ascending, as the next.
+    lateness_ns: Vec<u64>,
+    post_to_start_ns: Vec<u64>,
+}
+
+impl Row for Figures {
+    const ABOUT: &'static str = "The jobs of one stream.";
+
+    fn columns() -> Vec<Column<Self>> {
+        columns! { row: Self;
+            "stream" ["stream"] = row.stream.clone(), "Name of the stream.";
+            "jobs" ["jobs", 2] = row.jobs, "Its jobs.";
+            "ran" ["ran", 3] = row.ran, "Jobs that ran.";
+            "failed" ["failed", 3] = row.failed, "They ran, and their I/O failed.";
+            "late" ["late"] = row.late, "They ran, and began after their deadline.";
+            "lateness_ns_p50" ["lateness p50", 1] = quantile(&row.lateness_ns, 0.5).map(Nanos), "After the start time and the end of the predecessors.";
+            "lateness_ns_p99" ["lateness p99"] = quantile(&row.lateness_ns, 0.99).map(Nanos), "99 % of the jobs are not later.";
+            "post_to_start_ns_p99" ["post to start", 1] = quantile(&row.post_to_start_ns, 0.99).map(Nanos), "The same, and after they were posted.";
+        }
+    }
 }
 
 impl Figures {
@@ -88,19 +98,19 @@ impl Figures {
         ids.into_iter()
             .map(|id| {
                 let own: Vec<_> = spans.iter().filter(|s| run.stream(s.node) == id).collect();
-                let mut lateness: Vec<u64> = own
+                let mut lateness_ns: Vec<u64> = own
                     .iter()
                     .map(|span| span.begin.saturating_sub(ready[span.node as usize]))
                     .collect();
-                let mut post: Vec<u64> = own
+                let mut post_to_start_ns: Vec<u64> = own
                     .iter()
                     .map(|span| {
                         let posted = run.posted(span.node).unwrap_or(0);
                         span.begin.saturating_sub(ready[span.node as usize].max(posted))
                     })
                     .collect();
-                lateness.sort_unstable();
-                post.sort_unstable();
+                lateness_ns.sort_unstable();
+                post_to_start_ns.sort_unstable();
                 let deadline = |node| match run.schedule().deadline(node) {
                     NEVER => NEVER,
                     deadline => deadline.saturating_add(run.base()),
@@ -109,47 +119,19 @@ impl Figures {
                 let jobs = (0..run.graph().len()).filter(|&node| run.stream(node) == id);
                 Self {
                     stream: streams.name(id).to_owned(),
-                    jobs: jobs.count() as u64,
-                    ran: own.len() as u64,
-                    failed: own.iter().filter(|span| failed(span.node)).count() as u64,
-                    late: own.iter().filter(|s| s.begin > deadline(s.node)).count() as u64,
-                    lateness_ns_p50: quantile(&lateness, 0.5),
-                    lateness_ns_p99: quantile(&lateness, 0.99),
-                    post_to_start_ns_p99: quantile(&post, 0.99),
+                    jobs: jobs.count(),
+                    ran: own.len(),
+                    failed: own.iter().filter(|span| failed(span.node)).count(),
+                    late: own.iter().filter(|s| s.begin > deadline(s.node)).count(),
+                    lateness_ns,
+                    post_to_start_ns,
                 }
             })
             .collect()
     }
 }
 
-/// The figures for people.
-pub(super) fn text(streams: &[Figures], room: usize) -> String {
-    if streams.is_empty() {
-        return String::new();
-    }
-    let head = [
-        "stream",
-        "jobs",
-        "ran",
-        "failed",
-        "late",
-        "lateness p50",
-        "lateness p99",
-        "post to start",
-    ];
-    let mut rows = vec![head.map(str::to_owned).to_vec()];
-    let time = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), |ns| table::time(ns as f64));
-    rows.extend(streams.iter().map(|stream| {
-        vec![
-            stream.stream.clone(),
-            stream.jobs.to_string(),
-            stream.ran.to_string(),
-            stream.failed.to_string(),
-            stream.late.to_string(),
-            time(stream.lateness_ns_p50),
-            time(stream.lateness_ns_p99),
-            time(stream.post_to_start_ns_p99),
-        ]
-    }));
-    table::fitting(&rows, &[0, 2, 3, 3, 0, 1, 0, 1], room)
+/// The figures for people; nothing where all jobs are usual.
+pub(super) fn text(streams: &Rows<'_, Figures>, room: usize) -> String {
+    if streams.rows().is_empty() { String::new() } else { table::rows(streams, room, &[]) }
 }

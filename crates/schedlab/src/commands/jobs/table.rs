@@ -1,7 +1,7 @@
 //! Tables, durations and files, as all of the subcommands write them.
 
 pub(super) use crate::commands::result_file::save;
-use schedlab_model::table::TextTable;
+use schedlab_model::table::{Rows, TextTable};
 use schedlab_model::{Nanos, Pid, Unit, readable};
 use std::io::Write;
 
@@ -21,24 +21,20 @@ pub(super) fn time(ns: f64) -> String {
     readable(ns, Unit::Nanoseconds)
 }
 
-/// Columns, each as wide as it must be; the first to the left, the others to the right.
-pub(super) fn columns(rows: &[Vec<String>]) -> String {
-    fitting(rows, &[], usize::MAX)
+/// All rows in lines of at most `room` characters, without the columns whose names begin with one of `hidden`.
+pub(super) fn rows<R>(rows: &Rows<'_, R>, room: usize, hidden: &[&str]) -> String {
+    let mut text = rows.text(room, hidden);
+    text.all();
+    text.print(0)
 }
 
-/// The same in lines of at most `room` characters: columns of a high rank are left out first, those of rank 0 never.
-pub(super) fn fitting(rows: &[Vec<String>], ranks: &[u8], room: usize) -> String {
+/// A table whose first row is its head: the first column to the left, the others to the right.
+pub(super) fn columns(rows: &[Vec<String>]) -> String {
     let [heads, others @ ..] = rows else { return String::new() };
-    let count = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let rank = |at: usize| ranks.get(at).copied().unwrap_or(0);
-    let head = |at: usize| (heads.get(at).map_or("", String::as_str), at == 0, rank(at));
-    let mut table = TextTable::plain((0..count).map(head));
-    for row in others {
-        let mut row = row.clone();
-        row.resize(count, String::new());
-        table.row(row);
-    }
-    table.text(0, room)
+    let heads = heads.iter().enumerate().map(|(at, name)| (name.as_str(), at == 0, 0));
+    let mut table = TextTable::plain(heads);
+    others.iter().for_each(|row| table.row(row.clone()));
+    table.text(0, usize::MAX)
 }
 
 /// Sets policy and slice of the calling thread.
