@@ -216,28 +216,33 @@ fn dat7(of: &mut Choices<'_>) -> Vec<u8> {
         file.extend([u32s(&[2]), chunk.repeat(2)].concat());
         blobs.push((at, file.len() as u64 - at));
     }
+    // Making the file shall not need more memory than reading it may.
+    let list_max = if packing == "none" { 1 << 20 } else { 64 << 20 };
+    let option = |list: &mut Vec<u8>, number: u16, data: &[u8]| {
+        list.extend([&number.to_le_bytes()[..], &short(data)].concat());
+    };
     let mut lists = Vec::new();
     for _ in 0..=of.below(4) {
         let (at, mut list) = (file.len() as u64, Vec::new());
-        let mut option = |number: u16, data: &[u8]| {
-            list.extend([&number.to_le_bytes()[..], &short(data)].concat());
-        };
         for _ in 0..=of.below(12) {
+            if list.len() > list_max {
+                break;
+            }
             match of.below(6) {
-                0 => option(0x5cd1, &companion(of)),
-                1 => option(12, &shift(of)),
-                2 => option(77, &of.repeated(b"x")),
-                3 => option(3, &buffer(data_at, &blobs, of)),
+                0 => option(&mut list, 0x5cd1, &companion(of)),
+                1 => option(&mut list, 12, &shift(of)),
+                2 => option(&mut list, 77, &of.repeated(b"x")),
+                3 => option(&mut list, 3, &buffer(data_at, &blobs, of)),
                 _ => {
                     let (number, at) = parts[of.below(parts.len())];
-                    (0..=of.below(9)).for_each(|_| option(number, &u64s(&[at])));
+                    (0..=of.below(9)).for_each(|_| option(&mut list, number, &u64s(&[at])));
                 }
             }
         }
         // The next list is this one, one before it, or none.
         lists.push(at);
         let next = if of.below(2) == 0 { lists[of.below(lists.len())] } else { 0 };
-        option(0, &u64s(&[next]));
+        option(&mut list, 0, &u64s(&[next]));
         file.extend(section(0, &list));
     }
     let first = lists.last().copied().unwrap_or(0);
