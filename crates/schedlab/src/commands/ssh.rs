@@ -51,7 +51,8 @@ impl Ssh {
     /// Goes to the host. Ctrl-C is for this process alone: it asks the program there to stop.
     pub(crate) fn reach(&self, host: &str) -> anyhow::Result<RemoteHost> {
         let binary = self.binary.as_deref();
-        RemoteHost::of(&Way { ssh: &self.ssh_command, binary, ends_with_ctrl_c: false }, host)
+        let way = Way { ssh: &self.ssh_command, binary, ends_with_ctrl_c: false };
+        RemoteHost::of(&way, host).with_context(|| host.to_owned())
     }
 }
 
@@ -125,7 +126,7 @@ pub(crate) struct Printed {
 }
 
 impl RemoteHost {
-    /// Goes to the host, and puts the program there if the same version is not.
+    /// Goes to the host, and puts the program there if the same version is not. Errors do not name the host.
     pub(crate) fn of(way: &Way<'_>, host: &str) -> anyhow::Result<Self> {
         let mut words: Vec<String> = way.ssh.split_whitespace().map(str::to_owned).collect();
         ensure!(!words.is_empty(), "--ssh-command: give a command, such as ssh");
@@ -163,30 +164,27 @@ impl RemoteHost {
         mut file: File,
         is_chosen: bool,
     ) -> anyhow::Result<()> {
-        let host = &self.host;
-        let first = line(said)?.with_context(|| format!("{host}: ssh did not get there"))?;
+        let first = line(said)?.context("ssh did not get there")?;
         let mut parts = first.splitn(3, ' ');
         let there = parts.next().unwrap_or_default();
         let machine = parts.next().unwrap_or_default();
         self.folder = parts.next().unwrap_or_default().to_owned();
-        ensure!(self.folder.starts_with('/'), "{host}: mktemp -d there printed no folder");
+        ensure!(self.folder.starts_with('/'), "mktemp -d there printed no folder");
         self.program = "schedlab".to_owned();
         if there == "need" {
             let here = std::env::consts::ARCH;
             if machine != here && !is_chosen {
                 let machine = machine.escape_debug();
-                bail!(
-                    "{host} has {machine} and this program is for {here}: give one with --binary"
-                );
+                bail!("it has {machine} and this program is for {here}: give one with --binary");
             }
             let lines = self.lines.as_mut().context("the input of ssh")?;
             // A broken connection says why by itself.
             let _ = io::copy(&mut file, lines).and_then(|_| lines.flush());
             self.program = format!("{}/schedlab", self.folder);
         }
-        line(said)?.with_context(|| {
-            format!("{host}: the program does not run there: give a static one with --binary")
-        })?;
+        line(said)?.context(
+            "the program does not run there: give a static one with --binary (docs/machines.md)",
+        )?;
         Ok(())
     }
 
@@ -209,7 +207,7 @@ impl RemoteHost {
         let mut command = there(&self.words, &self.host, script);
         let output = command.stdin(input).output().with_context(|| self.words.join(" "))?;
         let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "{}: {}", self.host, said.trim().escape_debug());
+        ensure!(output.status.success(), "{}", said.trim().escape_debug());
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
@@ -288,7 +286,8 @@ impl RemoteHost {
 
     /// The names in its folder.
     pub(crate) fn names(&self) -> anyhow::Result<Vec<String>> {
-        let listed = self.send(&format!("ls -1 {}", self.folder()), Stdio::null())?;
+        let listed = self.send(&format!("ls -1 {}", self.folder()), Stdio::null());
+        let listed = listed.with_context(|| self.host.clone())?;
         Ok(listed.lines().map(str::to_owned).collect())
     }
 
