@@ -216,7 +216,7 @@ fn dat7(of: &mut Choices<'_>) -> Vec<u8> {
         file.extend([u32s(&[2]), chunk.repeat(2)].concat());
         blobs.push((at, file.len() as u64 - at));
     }
-    // Making the file shall not need more memory than reading it may.
+    // So that making the file takes less memory than its reader may.
     let list_max = if packing == "none" { 1 << 20 } else { 64 << 20 };
     let option = |list: &mut Vec<u8>, number: u16, data: &[u8]| {
         list.extend([&number.to_le_bytes()[..], &short(data)].concat());

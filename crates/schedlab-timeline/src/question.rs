@@ -436,7 +436,7 @@ impl<Q: Question> Pass<Q> {
     }
 }
 
-/// What the copy of the state machine calls that most questions share.
+/// Called for each change by the copy of the state machine that most questions share.
 type Observer<'a> = &'a mut dyn FnMut(&Change, &State);
 
 impl<Q: Question> EventSink for Pass<Q> {

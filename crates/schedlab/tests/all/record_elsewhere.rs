@@ -1,7 +1,7 @@
 //! A trace on the standard output, and recordings and windows of another host: an sshd of the test's own.
 
-use crate::machines::cluster::{children, hosts};
-use crate::machines::{Processes, has, run, schedlab, wait_for};
+use crate::machines::cluster::{Hosts, children};
+use crate::machines::{has, run, schedlab, wait_for};
 use crate::watch::{Screen, may_watch};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -67,36 +67,27 @@ fn a_trace_goes_to_the_standard_output_alone_and_never_to_a_terminal() {
 
 /// A host `a`, and how it is reached.
 struct Host {
-    processes: Processes,
-    here: tempfile::TempDir,
-    ssh: String,
+    hosts: Hosts,
 }
 
 impl Host {
     fn new() -> Option<Self> {
-        let unchecked = "recordings of other hosts";
-        if !may_watch() || !has("ssh", unchecked) || !has("sshd", unchecked) {
-            return None;
-        }
-        let here = tempfile::tempdir().unwrap();
-        let mut processes = Processes::default();
-        hosts(here.path(), &mut processes);
-        let ssh = format!("ssh -F {}", here.path().join("ssh/config").display());
-        std::fs::create_dir(here.path().join("mine")).unwrap();
-        Some(Self { processes, here, ssh })
+        let hosts = may_watch().then(|| Hosts::start("recordings of other hosts"))??;
+        std::fs::create_dir(hosts.here.path().join("mine")).unwrap();
+        Some(Self { hosts })
     }
 
     /// Where the command runs, and what it writes.
     fn mine(&self) -> PathBuf {
-        self.here.path().join("mine")
+        self.hosts.here.path().join("mine")
     }
 
     fn tmp(&self) -> PathBuf {
-        self.here.path().join("a.tmp")
+        self.hosts.here.path().join("a.tmp")
     }
 
     fn command(&self, words: &[&str]) -> Command {
-        let there = ["--ssh", "a", "--ssh-command", &self.ssh];
+        let there = ["--ssh", "a", "--ssh-command", &self.hosts.ssh];
         schedlab(&self.mine(), &[&words[..1], &there, &words[1..]].concat())
     }
 
@@ -108,12 +99,12 @@ impl Host {
     fn begin(&mut self, file: &str) {
         let mut command = self.command(&["record", "-o", file]);
         let going = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-        self.processes.0.insert("record", going);
+        self.hosts.processes.0.insert("record", going);
     }
 
     /// That recording, to be waited for.
     fn going(&mut self) -> Child {
-        self.processes.0.remove("record").expect("it was begun")
+        self.hosts.processes.0.remove("record").expect("it was begun")
     }
 
     /// The process that records there, once it does.
@@ -129,7 +120,7 @@ impl Host {
     }
 
     fn is_left_clean(&self, recorder: &str) {
-        wait_for("an empty folder there", || names(&self.tmp()).is_empty().then_some(()));
+        self.hosts.wait_until_empty("a");
         let instance = format!("/sys/kernel/tracing/instances/schedlab-{recorder}");
         wait_for("no instance", || (!Path::new(&instance).exists()).then_some(()));
     }
@@ -167,13 +158,13 @@ fn a_broken_connection_and_a_killed_command_leave_nothing() {
     let Some(mut host) = Host::new() else { return };
     host.begin("x.dat");
     let recorder = host.recorder();
-    host.processes.end("record");
+    host.hosts.processes.end("record");
     host.is_left_clean(&recorder);
     host.begin("x.dat");
     let recorder = host.recorder();
     // Both connections: the sessions end, and with them what holds their streams.
-    let sessions = children(host.processes.0["a"].id());
-    host.processes.end("a");
+    let sessions = children(host.hosts.processes.0["a"].id());
+    host.hosts.processes.end("a");
     for session in sessions {
         Command::new("kill").args(["-9", &session.to_string()]).status().unwrap();
     }
@@ -188,7 +179,7 @@ fn a_broken_connection_and_a_killed_command_leave_nothing() {
 fn windows_of_another_host_have_their_exit_code_and_their_traces() {
     let Some(host) = Host::new() else { return };
     // The same version is there, so nothing is copied.
-    let bin = host.here.path().join("a.bin");
+    let bin = host.hosts.here.path().join("a.bin");
     std::fs::create_dir(&bin).unwrap();
     std::os::unix::fs::symlink(PROGRAM, bin.join("schedlab")).unwrap();
     let window = ["--interval", "200ms", "--time", "600ms", "--json"];
@@ -212,7 +203,8 @@ fn windows_of_another_host_have_their_exit_code_and_their_traces() {
 #[test]
 fn the_view_of_another_host_fits_this_terminal_and_leaves_nothing() {
     let Some(host) = Host::new() else { return };
-    let line = format!("{PROGRAM} watch --ssh a --ssh-command '{}' --interval 200ms", host.ssh);
+    let line =
+        format!("{PROGRAM} watch --ssh a --ssh-command '{}' --interval 200ms", host.hosts.ssh);
     let Some(screen) = Screen::of(&host.mine(), (80, 24), &line) else { return };
     screen.shows("h help");
     screen.keys(&["t"]);

@@ -16,9 +16,38 @@ fn write(path: &Path, text: &str) {
     std::fs::write(path, text).unwrap();
 }
 
-/// Two sshd, hosts `a` and `b`, with keys of the test's own; their temporary folders are `a.tmp` and `b.tmp`, and
-/// programs in `a.bin` and `b.bin` are found there.
-pub(crate) fn hosts(here: &Path, processes: &mut Processes) {
+/// Hosts `a` and `b` behind two sshd, which end with it.
+pub(crate) struct Hosts {
+    pub(crate) processes: Processes,
+    pub(crate) here: tempfile::TempDir,
+    /// The command that reaches them.
+    pub(crate) ssh: String,
+}
+
+impl Hosts {
+    /// `None` if a program is missing, which it says.
+    pub(crate) fn start(unchecked: &str) -> Option<Self> {
+        if !has("ssh", unchecked) || !has("sshd", unchecked) {
+            return None;
+        }
+        let here = tempfile::tempdir().unwrap();
+        let mut processes = Processes::default();
+        start_sshd(here.path(), &mut processes);
+        let ssh = format!("ssh -F {}", here.path().join("ssh/config").display());
+        Some(Self { processes, here, ssh })
+    }
+
+    /// Waits until nothing is left in the temporary folder of a host.
+    pub(crate) fn wait_until_empty(&self, host: &str) {
+        let tmp = self.here.path().join(format!("{host}.tmp"));
+        let count = || std::fs::read_dir(&tmp).unwrap().count();
+        wait_for("an empty folder", || (count() == 0).then_some(()));
+    }
+}
+
+/// Two sshd with keys of the test's own. The temporary folders of the hosts are `a.tmp` and `b.tmp`, and programs in
+/// `a.bin` and `b.bin` are found there.
+fn start_sshd(here: &Path, processes: &mut Processes) {
     let ssh = here.join("ssh");
     std::fs::create_dir_all(&ssh).unwrap();
     for key in ["host", "user"] {
@@ -67,16 +96,10 @@ pub(crate) fn children(of: u32) -> Vec<u32> {
 
 #[test]
 fn a_host_that_disappears_loses_nothing_and_hosts_are_left_clean() {
-    if !has("ssh", "runs through ssh") || !has("sshd", "runs through ssh") {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let here = folder.path();
-    let mut processes = Processes::default();
-    hosts(here, &mut processes);
+    let Some(mut hosts) = Hosts::start("runs through ssh") else { return };
+    let here = hosts.here.path();
     write(&here.join("x.toml"), SIMULATED);
-    let ssh = format!("ssh -F {}", here.join("ssh/config").display());
-    let mut ask = vec!["cluster", "ssh", "--hosts", "a,b", "--ssh-command", &ssh, "x.toml"];
+    let mut ask = vec!["cluster", "ssh", "--hosts", "a,b", "--ssh-command", &hosts.ssh, "x.toml"];
     let program = std::env::var("SCHEDLAB_STATIC").ok();
     match &program {
         Some(program) => ask.extend(["--binary", program]),
@@ -94,8 +117,8 @@ fn a_host_that_disappears_loses_nothing_and_hosts_are_left_clean() {
         (runs("b.tmp") || over.is_some()).then_some(over)
     });
     assert!(over.is_none(), "b did no run");
-    let sessions = children(processes.0["b"].id());
-    processes.end("b");
+    let sessions = children(hosts.processes.0["b"].id());
+    hosts.processes.end("b");
     for session in sessions {
         Command::new("kill").args(["-9", &session.to_string()]).status().unwrap();
     }
@@ -108,36 +131,26 @@ fn a_host_that_disappears_loses_nothing_and_hosts_are_left_clean() {
     assert_eq!(figures(&here.join("results/x")), figures(&here.join("plain/x")));
     let doctor = here.join("results/x.frozen/hosts/a/doctor.json");
     assert!(std::fs::read_to_string(doctor).unwrap().contains("schedlab/doctor/1"));
-    for tmp in ["a.tmp", "b.tmp"] {
-        wait_for("an empty folder", || {
-            let left = std::fs::read_dir(here.join(tmp)).unwrap().count();
-            (left == 0).then_some(())
-        });
+    for host in ["a", "b"] {
+        hosts.wait_until_empty(host);
     }
 }
 
-/// The program there may hang before any run begins: killed then, this one still leaves nothing on the host.
+/// The program may hang on the host before any run begins. If this one is killed then, nothing stays there.
 #[test]
 fn killed_before_the_first_run_it_leaves_nothing_on_a_host() {
-    if !has("ssh", "runs through ssh") || !has("sshd", "runs through ssh") {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let here = folder.path();
-    let mut processes = Processes::default();
-    hosts(here, &mut processes);
+    let Some(mut hosts) = Hosts::start("runs through ssh") else { return };
+    let here = hosts.here.path();
     write(&here.join("x.toml"), SIMULATED);
     let began = here.join("began");
     let hangs = "[ $1 = --version ] && exit 0\necho $$ >began.tmp; mv began.tmp";
     let hangs = format!("#!/bin/sh\n{hangs} {}\nexec sleep 100000\n", began.display());
     write(&here.join("hangs"), &hangs);
-    let ssh = format!("ssh -F {}", here.join("ssh/config").display());
-    let ask = ["cluster", "ssh", "--hosts", "a", "--ssh-command", &ssh, "--binary", "hangs"];
-    processes.start("schedlab", schedlab(here, &ask).arg("x.toml"));
+    let ask = ["cluster", "ssh", "--hosts", "a", "--ssh-command", &hosts.ssh, "--binary", "hangs"];
+    hosts.processes.start("schedlab", schedlab(here, &ask).arg("x.toml"));
     let pid = wait_for("the program there", || std::fs::read_to_string(&began).ok());
-    processes.end("schedlab");
-    let is_empty = || std::fs::read_dir(here.join("a.tmp")).unwrap().count() == 0;
-    wait_for("an empty folder", || is_empty().then_some(()));
+    hosts.processes.end("schedlab");
+    hosts.wait_until_empty("a");
     let program = Path::new("/proc").join(pid.trim());
     wait_for("the end of the program there", || (!program.exists()).then_some(()));
 }
